@@ -1,0 +1,1 @@
+//! Shell of the agent: the member API, SQLite, MQTT and time around the decisions of agent-core.

@@ -1,0 +1,1 @@
+//! Shell of the hub: HTTP, SQLite, MQTT and time around the decisions of hub-core.

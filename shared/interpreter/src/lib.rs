@@ -1,0 +1,1 @@
+//! Resource rules: how to read replicas, health and status of a kind.

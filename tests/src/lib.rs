@@ -1,0 +1,1 @@
+//! Support for the test rings: real members, scenarios, simulation, conformance.
