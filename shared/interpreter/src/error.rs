@@ -1,0 +1,39 @@
+//! Why a rule could not answer.
+
+use thiserror::Error;
+
+use crate::Operation;
+
+/// Why a rule could not answer. The caller knows which object it asked about and names it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum InterpretError {
+    /// The object has no `apiVersion` or no `kind`.
+    #[error("the object has no apiVersion or no kind: give both")]
+    NoKind,
+    /// No rule of this kind for this operation.
+    #[error("there is no {operation:?} rule for {api_version} {kind}")]
+    NoRule {
+        /// Group and version asked for.
+        api_version: String,
+        /// Kind asked for.
+        kind: String,
+        /// Operation asked for.
+        operation: Operation,
+    },
+    /// A field has the wrong type.
+    #[error("{path} must be {expected}")]
+    WrongType {
+        /// Dotted path of the field.
+        path: String,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// A field that the rule needs is missing.
+    #[error("{path} is missing, it is needed to {purpose}")]
+    Missing {
+        /// Dotted path of the field.
+        path: String,
+        /// What it is needed for.
+        purpose: &'static str,
+    },
+}

@@ -1,0 +1,83 @@
+//! Health of a member object as it is recorded on works and bindings.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Interpreter, Kind, Operation};
+
+/// Health as `aggregatedStatus[].health` spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Health {
+    /// The rule of the kind says so, or the kind has none and the object is applied.
+    Healthy,
+    /// The rule of the kind says no.
+    Unhealthy,
+    /// Not applied, or the rule could not answer.
+    Unknown,
+}
+
+impl Health {
+    /// The word in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "Healthy",
+            Self::Unhealthy => "Unhealthy",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+/// Health of a member object. A kind without a rule is healthy only once applied (design, section 7).
+pub fn health_of(interpreter: &dyn Interpreter, object: &Value, applied: bool) -> Health {
+    if !applied {
+        return Health::Unknown;
+    }
+    let Ok(kind) = Kind::of(object) else {
+        return Health::Unknown;
+    };
+    if !interpreter.supports(&kind, Operation::InterpretHealth) {
+        return Health::Healthy;
+    }
+    match interpreter.interpret_health(object) {
+        Ok(true) => Health::Healthy,
+        Ok(false) => Health::Unhealthy,
+        Err(_) => Health::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Native;
+
+    #[test]
+    fn a_kind_without_rule_is_healthy_only_once_applied() {
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap"});
+        assert_eq!(health_of(&Native::default(), &map, true), Health::Healthy);
+        assert_eq!(health_of(&Native::default(), &map, false), Health::Unknown);
+    }
+
+    #[test]
+    fn a_rule_that_fails_is_unknown() {
+        let bad = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": "bad"});
+        assert_eq!(health_of(&Native::default(), &bad, true), Health::Unknown);
+    }
+
+    #[test]
+    fn a_failed_job_is_unhealthy() {
+        let job = |kind: &str| {
+            json!({"apiVersion": "batch/v1", "kind": "Job",
+                   "status": {"conditions": [{"type": kind, "status": "True"}]}})
+        };
+        assert_eq!(
+            health_of(&Native::default(), &job("Failed"), true),
+            Health::Unhealthy
+        );
+        assert_eq!(
+            health_of(&Native::default(), &job("Complete"), true),
+            Health::Healthy
+        );
+    }
+}
