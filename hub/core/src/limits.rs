@@ -1,0 +1,12 @@
+//! Bounds of the pure decisions of the API.
+
+/// Operations in one JSON patch (Kubernetes has the same).
+pub const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
+/// Members of one JSON object in a request body.
+pub const MAX_MEMBERS: usize = 100_000;
+/// Requirements in one selector.
+pub const MAX_SELECTOR_REQUIREMENTS: usize = 256;
+/// Bytes of all annotation keys and values of one object (Kubernetes has the same).
+pub const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
+/// Bytes of all values of one Secret or ConfigMap (Kubernetes has the same).
+pub const MAX_DATA_BYTES: usize = 1024 * 1024;

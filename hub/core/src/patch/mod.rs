@@ -1,0 +1,20 @@
+//! The patch kinds of the API: JSON patch (RFC 6902), JSON merge patch (RFC 7386), strategic merge patch. Server-side
+//! apply is not served yet: its content type is refused.
+
+pub mod json;
+pub mod merge;
+pub mod strategic;
+
+/// Why a patch cannot be applied.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PatchError {
+    /// The patch itself is broken: 400.
+    #[error("{0}")]
+    Malformed(String),
+    /// It is well-formed but does not fit the object (failed test, missing path): 422.
+    #[error("{0}")]
+    DoesNotFit(String),
+    /// More operations than allowed: 413.
+    #[error("{0}")]
+    TooLarge(String),
+}
