@@ -1,0 +1,160 @@
+//! What the planner knows about a cluster: read from its Cluster object.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::policy::Toleration;
+
+/// A cluster as the planner sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cluster {
+    /// Name.
+    pub name: String,
+    /// Labels of the Cluster object.
+    pub labels: BTreeMap<String, String>,
+    /// Provider; empty: unknown.
+    pub provider: String,
+    /// Region; empty: unknown.
+    pub region: String,
+    /// Zones. The deprecated single `zone` is folded into them when the Cluster object is admitted.
+    pub zones: Vec<String>,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Is it being removed? Nothing new goes there, and what is there is withdrawn.
+    pub deleting: bool,
+    /// What it serves, as (group/version, kind). `None`: it has not said yet, so it is not judged by this.
+    pub apis: Option<BTreeSet<(String, String)>>,
+}
+
+/// A taint of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taint {
+    /// Key.
+    pub key: String,
+    /// Value.
+    pub value: String,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: String,
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+impl Cluster {
+    /// Reads a Cluster object of `cluster.karmada.io/v1alpha1`.
+    pub fn read(object: &Value) -> Self {
+        let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+        let enablements = status["apiEnablements"].as_array();
+        Self {
+            name: text(&metadata["name"]),
+            labels: crate::policy::labels_of(object),
+            provider: text(&spec["provider"]),
+            region: text(&spec["region"]),
+            zones: items(&spec["zones"]).map(text).collect(),
+            taints: items(&spec["taints"])
+                .map(|taint| Taint {
+                    key: text(&taint["key"]),
+                    value: text(&taint["value"]),
+                    effect: text(&taint["effect"]),
+                })
+                .collect(),
+            deleting: !metadata["deletionTimestamp"].is_null(),
+            apis: enablements.map(|list| {
+                let kinds = |group: &Value| -> Vec<(String, String)> {
+                    items(&group["resources"])
+                        .map(|r| (text(&group["groupVersion"]), text(&r["kind"])))
+                        .collect()
+                };
+                list.iter().flat_map(kinds).collect()
+            }),
+        }
+    }
+
+    /// The first taint that keeps new work away and that no toleration covers. `PreferNoSchedule` keeps nothing away.
+    pub fn untolerated<'a>(&'a self, tolerations: &[Toleration]) -> Option<&'a Taint> {
+        self.taints
+            .iter()
+            .filter(|taint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute"))
+            .find(|taint| !tolerations.iter().any(|toleration| toleration.tolerates(taint)))
+    }
+}
+
+impl Toleration {
+    /// Does it cover this taint? As in core: an empty operator means Equal, an empty effect all effects, an empty key with
+    /// Exists every key.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        if !self.effect.is_empty() && self.effect != taint.effect {
+            return false;
+        }
+        if !self.key.is_empty() && self.key != taint.key {
+            return false;
+        }
+        match self.operator.as_str() {
+            "" | "Equal" => !self.key.is_empty() && self.value == taint.value,
+            "Exists" => true,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn reads_a_cluster() {
+        let cluster = Cluster::read(&json!({
+            "metadata": {"name": "m1", "labels": {"tier": "gold"}, "deletionTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"provider": "p", "region": "r", "zones": ["a", "b"], "taints": [{"key": "k", "effect": "NoSchedule"}]},
+            "status": {"apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]}
+        }));
+        assert_eq!(
+            (cluster.name.as_str(), cluster.deleting, cluster.zones.len()),
+            ("m1", true, 2)
+        );
+        assert!(
+            cluster
+                .apis
+                .unwrap()
+                .contains(&("apps/v1".into(), "Deployment".into()))
+        );
+        assert_eq!(Cluster::read(&json!({"metadata": {"name": "m2"}})).apis, None);
+    }
+
+    #[test]
+    fn tolerations() {
+        let taint = Taint {
+            key: "maintenance".into(),
+            value: "true".into(),
+            effect: "NoSchedule".into(),
+        };
+        let cluster = Cluster {
+            taints: vec![taint],
+            ..Cluster::default()
+        };
+        for (json, covered) in [
+            (
+                json!({"key": "maintenance", "operator": "Equal", "value": "true", "effect": "NoSchedule"}),
+                true,
+            ),
+            (json!({"key": "maintenance", "value": "true"}), true),
+            (json!({"operator": "Exists"}), true),
+            (
+                json!({"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}),
+                false,
+            ),
+            (json!({"key": "maintenance", "value": "false"}), false),
+            (json!({"key": "other", "operator": "Exists"}), false),
+        ] {
+            let toleration: Toleration = serde_json::from_value(json.clone()).unwrap();
+            assert_eq!(cluster.untolerated(&[toleration]).is_none(), covered, "{json}");
+        }
+    }
+}
