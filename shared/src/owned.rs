@@ -1,0 +1,91 @@
+//! The marks that the agent puts on member objects, and what they mean.
+//!
+//! Marks say who *manages* an object; the right to delete comes only from a ledger record "created" and a
+//! tombstone, never from a mark.
+
+use crate::ids::{Incarnation, Nonce};
+use crate::object;
+use serde_json::Value;
+
+/// Field manager of every apply.
+pub const FIELD_MANAGER: &str = "pinnace";
+/// Label on each managed object; its value is [`Incarnation::short`]. Watches select by it.
+pub const MANAGED_BY: &str = "fleet.pinnace.dev/managed-by";
+/// Annotation with the work's name.
+pub const WORK: &str = "fleet.pinnace.dev/work";
+/// Annotation with the nonce of the create intent, in hex.
+pub const NONCE: &str = "fleet.pinnace.dev/nonce";
+/// Annotation with the whole incarnation, in hex.
+pub const INCARNATION: &str = "fleet.pinnace.dev/incarnation";
+/// Annotation with the template's uid on the hub.
+pub const TEMPLATE_UID: &str = "fleet.pinnace.dev/template-uid";
+/// Annotation with the template's generation on the hub.
+pub const TEMPLATE_GENERATION: &str = "fleet.pinnace.dev/template-generation";
+/// Label on hub RBAC objects that travel but do not act on the hub.
+pub const TEMPLATE_ONLY: &str = "fleet.pinnace.dev/template-only";
+/// Prefix of all our labels and annotations.
+pub const PREFIX: &str = "fleet.pinnace.dev/";
+
+/// What the marks on an observed object say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// No mark of ours.
+    None,
+    /// Ours, of this incarnation.
+    Ours {
+        /// Nonce of the create intent, if readable.
+        nonce: Option<Nonce>,
+    },
+    /// Marked by another enrolment (or by hand).
+    Other {
+        /// The incarnation annotation as found.
+        incarnation: String,
+    },
+}
+
+/// Reads the marks of an object.
+#[must_use]
+pub fn mark(observed: &Value, incarnation: &Incarnation) -> Mark {
+    match object::annotation(observed, INCARNATION) {
+        Some(text) if text == incarnation.to_string() => Mark::Ours {
+            nonce: object::annotation(observed, NONCE).and_then(|n| n.parse().ok()),
+        },
+        Some(text) => Mark::Other {
+            incarnation: text.chars().take(64).collect(),
+        },
+        None => match object::label(observed, MANAGED_BY) {
+            Some(label) if label != incarnation.short() => Mark::Other {
+                incarnation: label.chars().take(64).collect(),
+            },
+            _ => Mark::None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn marks() {
+        let mine = Incarnation([1; 16]);
+        let nonce = Nonce([7; 16]);
+        let ours =
+            json!({"metadata": {"annotations": {INCARNATION: mine.to_string(), NONCE: nonce.to_string()}}});
+        assert_eq!(mark(&ours, &mine), Mark::Ours { nonce: Some(nonce) });
+        assert_eq!(
+            mark(&ours, &Incarnation([2; 16])),
+            Mark::Other {
+                incarnation: mine.to_string()
+            }
+        );
+        assert_eq!(mark(&json!({"metadata": {}}), &mine), Mark::None);
+        assert_eq!(
+            mark(&json!({"metadata": {"labels": {MANAGED_BY: "other"}}}), &mine),
+            Mark::Other {
+                incarnation: "other".into()
+            }
+        );
+    }
+}
