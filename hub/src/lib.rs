@@ -6,3 +6,5 @@ pub mod gateway;
 pub mod keys;
 pub mod limits;
 pub mod listen;
+pub mod crash;
+pub mod store;

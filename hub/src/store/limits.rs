@@ -1,0 +1,46 @@
+//! Bounds of the store that no other part needs to know.
+
+use std::time::Duration;
+
+/// JSON of one object (as in a Kubernetes API server with its default request limit).
+pub const OBJECT_BYTES: usize = 3 << 20;
+/// Operations in one commit.
+pub const COMMIT_OPS: usize = 1_000;
+/// Commits that may wait for the writer; more wait in their own task.
+pub const WAITING_COMMITS: usize = 1_024;
+/// Commits that share one transaction.
+pub const BATCH_JOBS: usize = 256;
+/// Revisions reserved at once.
+pub const REVISION_BLOCK: u64 = 1_000;
+/// How far a restored backup jumps.
+pub const BACKUP_JUMP: u64 = 1_000_000;
+/// Events kept in memory for watchers, by count.
+pub const RING_EVENTS: usize = 32_768;
+/// Events kept in memory for watchers, by bytes of superseded bodies.
+pub const RING_BYTES: usize = 32 << 20;
+/// Changes kept on disk, at least this many ...
+pub const CHANGES_KEPT: u64 = 5_000;
+/// ... and at least this long.
+pub const CHANGES_KEPT_FOR: Duration = Duration::from_secs(600);
+/// ... but never more than this many.
+pub const CHANGES_MAX: u64 = RING_EVENTS as u64;
+/// Changes dropped in one transaction.
+pub const COMPACT_CHUNK: u64 = 1_000;
+/// Written-behind rows waiting for the disk.
+pub const DEFERRED_ROWS: usize = 10_000;
+/// Longest time a written-behind row waits.
+pub const DEFERRED_FOR: Duration = Duration::from_secs(1);
+/// The log is copied into the database after this many bytes written.
+pub const CHECKPOINT_BYTES: usize = 4 << 20;
+/// A log of at least this size is copied and truncated as soon as nothing is waiting.
+pub const TRUNCATE_BYTES: usize = 1 << 20;
+/// Idle time after which the log is truncated and old changes are dropped.
+pub const IDLE_AFTER: Duration = Duration::from_millis(500);
+/// Change notices a slow subscriber may fall behind before it is told to look at everything.
+pub const NOTICES: usize = 4_096;
+
+const _: () = assert!(
+    COMMIT_OPS as u64 <= REVISION_BLOCK,
+    "one commit fits in one reserved block"
+);
+const _: () = assert!(CHANGES_KEPT < CHANGES_MAX);
