@@ -44,3 +44,9 @@ const _: () = assert!(
     "one commit fits in one reserved block"
 );
 const _: () = assert!(CHANGES_KEPT < CHANGES_MAX);
+/// Process lives of an agent remembered, for telling clones.
+pub const BOOTS_KEPT: usize = 8;
+/// Published heads kept beyond [`shared::limits::HEADS_KEPT`] while none of them is acknowledged.
+pub const UNACKED_HEADS_KEPT: u64 = 4_096;
+/// Adoptions of a binding whose contents are kept.
+pub const ADOPTIONS_KEPT: u64 = 10;
