@@ -2,9 +2,9 @@
 
 pub mod bus;
 pub mod clock;
+pub mod crash;
 pub mod gateway;
 pub mod keys;
 pub mod limits;
 pub mod listen;
-pub mod crash;
 pub mod store;
