@@ -23,7 +23,12 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-const usage = `usage: member etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubectl|kwok|stages|types [arguments]`
+const usage = `usage: member COMPONENT [arguments]
+  etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, kwok   as the component itself
+  pki        makes the keys, certificates and kubeconfig of one control plane
+  stages     prints the kwok stages
+  bootstrap  waits for an API server, creates nodes, waits until all is ready
+  types      prints the table of built-in types`
 
 func main() {
 	component := filepath.Base(os.Args[0])
@@ -51,6 +56,10 @@ func main() {
 		os.Exit(runKwok())
 	case "stages":
 		printStages()
+	case "pki":
+		os.Exit(runPKI(os.Args[1:]))
+	case "bootstrap":
+		os.Exit(runBootstrap(os.Args[1:]))
 	case "types":
 		os.Exit(runTypes(os.Args[1:]))
 	default:

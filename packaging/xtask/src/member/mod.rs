@@ -1,0 +1,414 @@
+//! A *member*: a whole Kubernetes cluster on loopback, with nodes that kwok plays and a proxy that an agent dials
+//! through. Ready in seconds, several side by side, gone without a trace after `down`.
+
+mod binary;
+mod components;
+mod state;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+pub use binary::{Binary, kubernetes_sources};
+pub use state::{Ports, State};
+
+use crate::limits::{MEMBER_READY, MEMBERS, NODES};
+use crate::process::{self, Process};
+use crate::proxy::Remote;
+use crate::wait::{self, Look};
+use crate::{ports, workspace};
+
+/// A member that was started, by this process or another.
+#[derive(Debug, Clone)]
+pub struct Member {
+    name: String,
+    directory: PathBuf,
+    state: State,
+}
+
+/// How a member stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// All processes run.
+    Up,
+    /// Some processes run, or it never became ready.
+    Broken,
+    /// None runs: it crashed, or the machine was restarted.
+    Stale,
+}
+
+impl Member {
+    /// Starts a member with `nodes` nodes and waits until it can be used. A running one of this name is taken as it
+    /// is; what a broken or stale one left is removed first.
+    ///
+    /// # Errors
+    /// When the binary cannot be built or a process does not come up; the message names its log. What was started is
+    /// stopped, the logs stay until the next `up` or `down`.
+    pub fn up(name: &str, nodes: u32) -> Result<Member> {
+        if nodes > NODES {
+            bail!("{nodes} nodes are more than a member may have ({NODES})");
+        }
+        let directory = state::directory(name)?;
+        let binary = Binary::get()?;
+        if let Some(member) = Member::find(name)? {
+            if member.health() == Health::Up {
+                return Ok(member);
+            }
+            eprintln!(
+                "{name}: removing what a {} member of this name left",
+                member.health().word()
+            );
+            member.down()?;
+        }
+        if Member::list()?.len() >= MEMBERS {
+            bail!("{MEMBERS} members are there already: take one down first");
+        }
+        if directory.exists() {
+            std::fs::remove_dir_all(&directory)
+                .with_context(|| format!("{} cannot be removed", directory.display()))?;
+        }
+        std::fs::create_dir_all(&directory)
+            .with_context(|| format!("{} cannot be made", directory.display()))?;
+        let state = State {
+            ports: pick_ports()?,
+            nodes,
+            processes: Vec::new(),
+            ready: false,
+        };
+        let mut member = Member {
+            name: name.to_owned(),
+            directory,
+            state,
+        };
+        if let Err(error) = member.bring_up(&binary) {
+            member.stop()?;
+            return Err(error.context(format!(
+                "member {name} did not come up; its logs are in {}",
+                member.directory.display()
+            )));
+        }
+        Ok(member)
+    }
+
+    /// The member of this name, if there is one, running or not.
+    ///
+    /// # Errors
+    /// When the name is none or its state cannot be read.
+    pub fn find(name: &str) -> Result<Option<Member>> {
+        let directory = state::directory(name)?;
+        Ok(state::read(&directory)?.map(|state| Member {
+            name: name.to_owned(),
+            directory,
+            state,
+        }))
+    }
+
+    /// The running member of this name.
+    ///
+    /// # Errors
+    /// When there is none or it does not run whole.
+    pub fn running(name: &str) -> Result<Member> {
+        match Member::find(name)? {
+            Some(member) if member.health() == Health::Up => Ok(member),
+            Some(member) => {
+                bail!(
+                    "member {name} is {}: `cargo xtask member up {name}` makes it anew",
+                    member.health().word()
+                )
+            }
+            None => bail!("there is no member {name}: `cargo xtask member up {name}` makes it"),
+        }
+    }
+
+    /// All members, running or not, by name.
+    ///
+    /// # Errors
+    /// When the directory or a state cannot be read.
+    pub fn list() -> Result<Vec<Member>> {
+        let directory = state::members()?;
+        let mut names = Vec::new();
+        if directory.exists() {
+            for entry in std::fs::read_dir(&directory).context("the members' directory cannot be read")? {
+                names.push(
+                    entry
+                        .context("the members' directory cannot be read")?
+                        .file_name(),
+                );
+            }
+        }
+        names.sort();
+        let mut members = Vec::new();
+        for name in names {
+            if let Some(member) = Member::find(&name.to_string_lossy())? {
+                members.push(member);
+            }
+        }
+        Ok(members)
+    }
+
+    /// Stops its processes, the API server before etcd, and removes its files.
+    ///
+    /// # Errors
+    /// When a process cannot be stopped or a file not removed.
+    pub fn down(&self) -> Result<()> {
+        self.stop()?;
+        std::fs::remove_dir_all(&self.directory)
+            .with_context(|| format!("{} cannot be removed", self.directory.display()))
+    }
+
+    /// How it stands.
+    pub fn health(&self) -> Health {
+        let alive = self
+            .state
+            .processes
+            .iter()
+            .filter(|process| process.alive())
+            .count();
+        match alive {
+            0 => Health::Stale,
+            all if all == self.state.processes.len() && self.state.ready => Health::Up,
+            _ => Health::Broken,
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its directory: logs, keys, data.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What is written down about it.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.directory.join("kubeconfig")
+    }
+
+    /// Resident memory of all its processes in bytes.
+    pub fn resident(&self) -> u64 {
+        self.state.processes.iter().map(Process::resident).sum()
+    }
+
+    /// The proxy between an agent and the hub.
+    pub fn proxy(&self) -> Remote {
+        Remote {
+            control: self.state.ports.control,
+        }
+    }
+
+    /// The address an agent dials to reach the hub through the proxy.
+    pub fn proxy_address(&self) -> String {
+        format!("127.0.0.1:{}", self.state.ports.proxy)
+    }
+
+    /// One of its processes by name (`etcd`, `kube-apiserver`, ...), to be killed in a test.
+    pub fn process(&self, name: &str) -> Option<&Process> {
+        self.state.processes.iter().find(|process| process.name == name)
+    }
+
+    /// Runs kubectl as administrator and gives back what it printed.
+    ///
+    /// # Errors
+    /// When kubectl fails; the message holds what it said.
+    pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
+        process::output(
+            Command::new(Binary::get()?.kubectl())
+                .env("KUBECONFIG", self.kubeconfig())
+                .args([
+                    "--cache-dir",
+                    &self.directory.join("kubectl-cache").to_string_lossy(),
+                ])
+                .args(arguments),
+        )
+    }
+
+    fn bring_up(&mut self, binary: &Binary) -> Result<()> {
+        state::write(&self.directory, &self.state)?;
+        let member = binary.member();
+        let stages = process::output(Command::new(&member).arg("stages"))?;
+        std::fs::write(self.directory.join("stages.yaml"), stages).context("the stages cannot be written")?;
+        process::output(
+            Command::new(&member)
+                .arg("pki")
+                .arg(&self.directory)
+                .arg(format!("https://127.0.0.1:{}", self.state.ports.api)),
+        )?;
+        let proxy = self.proxy_command()?;
+        self.start("proxy", proxy)?;
+        let (directory, ports) = (self.directory.clone(), self.state.ports.clone());
+        self.start("etcd", components::etcd(&member, &directory, &ports))?;
+        self.start(
+            "kube-apiserver",
+            components::apiserver(&member, &directory, &ports),
+        )?;
+        // The others end when the API does not answer for long; they are started when it listens.
+        self.wait_listening("kube-apiserver", ports.api)?;
+        self.start(
+            "kube-controller-manager",
+            components::controllers(&member, &directory, &ports),
+        )?;
+        self.start(
+            "kube-scheduler",
+            components::scheduler(&member, &directory, &ports),
+        )?;
+        self.start("kwok", components::kwok(&member, &directory, &ports))?;
+        process::output(
+            Command::new(&member)
+                .arg("bootstrap")
+                .arg(format!("-kubeconfig={}", self.kubeconfig().display()))
+                .arg(format!("-nodes={}", self.state.nodes))
+                .arg(format!("-timeout={}s", MEMBER_READY.as_secs())),
+        )?;
+        self.all_alive()?;
+        self.wait_listening("proxy", ports.control)?;
+        self.state.ready = true;
+        state::write(&self.directory, &self.state)
+    }
+
+    /// Starts one process; it is written down before the next one is started.
+    fn start(&mut self, name: &str, mut command: Command) -> Result<()> {
+        let log = self.directory.join(format!("{name}.log"));
+        self.state
+            .processes
+            .push(Process::start(name, &mut command, &log)?);
+        state::write(&self.directory, &self.state)
+    }
+
+    /// The proxy is this program again; a test finds it where cargo puts it.
+    fn proxy_command(&self) -> Result<Command> {
+        let own = std::env::current_exe().context("this program does not know its own file")?;
+        let program = if own.file_name().is_some_and(|name| name == "xtask") {
+            own
+        } else {
+            workspace::binary("xtask")?
+        };
+        if !program.exists() {
+            bail!("{} is not built: `cargo build -p xtask`", program.display());
+        }
+        let mut command = Command::new(program);
+        command
+            .arg("member-proxy")
+            .arg(format!("--port={}", self.state.ports.proxy))
+            .arg(format!("--control={}", self.state.ports.control));
+        Ok(command)
+    }
+
+    fn wait_listening(&self, name: &str, port: u16) -> Result<()> {
+        wait::until(&format!("{name} to listen on port {port}"), MEMBER_READY, || {
+            self.all_alive()?;
+            Ok(
+                match std::net::TcpStream::connect((std::net::Ipv4Addr::LOCALHOST, port)) {
+                    Ok(_) => Look::There(()),
+                    Err(error) => Look::NotYet(error.to_string()),
+                },
+            )
+        })
+    }
+
+    fn all_alive(&self) -> Result<()> {
+        match self.state.processes.iter().find(|process| !process.alive()) {
+            None => Ok(()),
+            Some(process) => {
+                let log = self.directory.join(format!("{}.log", process.name));
+                let text = std::fs::read_to_string(&log).unwrap_or_default();
+                let last: Vec<&str> = text.lines().rev().take(5).collect();
+                bail!(
+                    "{} ended; the last lines of its log:\n{}",
+                    process.name,
+                    last.into_iter().rev().collect::<Vec<_>>().join("\n")
+                )
+            }
+        }
+    }
+
+    /// Those that use the API first, then the API server, etcd, and the proxy: an API server whose etcd is gone does
+    /// not end when asked.
+    fn stop(&self) -> Result<()> {
+        let order = [
+            "kwok",
+            "kube-scheduler",
+            "kube-controller-manager",
+            "kube-apiserver",
+            "etcd",
+            "proxy",
+        ];
+        // What only reads is asked first and waited for together.
+        for name in &order[..3] {
+            if let Some(process) = self.process(name) {
+                process.signal("TERM")?;
+            }
+        }
+        for name in order {
+            if let Some(process) = self.process(name) {
+                process.stop()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Health {
+    /// A word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Health::Up => "up",
+            Health::Broken => "broken",
+            Health::Stale => "stale",
+        }
+    }
+}
+
+/// A member that is taken down when it goes out of scope, also when the test that holds it fails.
+#[derive(Debug)]
+pub struct Scoped(Member);
+
+impl Scoped {
+    /// See [`Member::up`].
+    ///
+    /// # Errors
+    /// As [`Member::up`].
+    pub fn up(name: &str, nodes: u32) -> Result<Scoped> {
+        Ok(Scoped(Member::up(name, nodes)?))
+    }
+}
+
+impl std::ops::Deref for Scoped {
+    type Target = Member;
+
+    fn deref(&self) -> &Member {
+        &self.0
+    }
+}
+
+impl Drop for Scoped {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.down() {
+            eprintln!("member {} could not be taken down: {error:#}", self.0.name);
+        }
+    }
+}
+
+fn pick_ports() -> Result<Ports> {
+    let ports = ports::free(8)?;
+    let [etcd, etcd_peer, api, controllers, scheduler, kwok, proxy, control] = ports[..] else {
+        bail!("ports are missing");
+    };
+    Ok(Ports {
+        etcd,
+        etcd_peer,
+        api,
+        controllers,
+        scheduler,
+        kwok,
+        proxy,
+        control,
+    })
+}
