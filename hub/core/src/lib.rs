@@ -1,6 +1,7 @@
 //! Pure decisions of the hub.
 
 pub mod affinity;
+pub mod aggregate;
 pub mod cluster;
 pub mod discovery;
 pub mod divide;
@@ -17,5 +18,6 @@ pub mod select;
 pub mod status_error;
 pub mod strict;
 pub mod table;
+pub mod templates;
 pub mod timestamp;
 pub mod types;
