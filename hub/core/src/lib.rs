@@ -3,6 +3,8 @@
 pub mod affinity;
 pub mod aggregate;
 pub mod cluster;
+pub mod admission;
+pub mod convert;
 pub mod discovery;
 pub mod divide;
 pub mod limits;
@@ -14,6 +16,7 @@ pub mod overrides;
 pub mod patch;
 pub mod policy;
 pub mod schedule;
+pub mod schema;
 pub mod select;
 pub mod status_error;
 pub mod strict;

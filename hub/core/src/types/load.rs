@@ -117,6 +117,8 @@ struct RawShape {
     #[serde(default)]
     patch: Box<str>,
     merge_key: Option<Box<str>>,
+    #[serde(rename = "enum", default)]
+    allowed: Vec<Box<str>>,
 }
 
 /// Subresources served. The table lists all of Kubernetes (`pods/exec`, ...); what this hub does not serve stays out of
@@ -258,6 +260,7 @@ fn read_type(
     for f in raw.fields {
         let at = || format!("{name}.{}", f.name);
         let patch = read_patch(&f.t);
+        let allowed = f.t.allowed.clone();
         let shape = read_shape(f.t, names).map_err(|why| inconsistent(at(), why))?;
         fields.push(Field {
             name: f.name,
@@ -265,6 +268,7 @@ fn read_type(
             default: f.default,
             shape,
             patch,
+            allowed,
         });
     }
     fields.sort_by(|a, b| a.name.cmp(&b.name));

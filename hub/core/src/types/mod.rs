@@ -194,6 +194,8 @@ pub struct Field {
     pub shape: Shape,
     /// How it merges in a strategic merge patch.
     pub patch: Patch,
+    /// The only texts allowed; empty if any is.
+    pub allowed: Vec<Box<str>>,
 }
 
 /// Strategic merge settings of a field.

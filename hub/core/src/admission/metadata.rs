@@ -1,0 +1,150 @@
+//! Rules of `metadata` that hold for every kind.
+
+use super::{Target, finalizers, is_deleting, metadata_mut, name_of, text};
+use crate::limits::MAX_ANNOTATION_BYTES;
+use crate::names;
+use crate::status_error::{Cause, StatusError};
+use crate::types::Resource;
+use serde_json::{Map, Value, json};
+
+/// Longest prefix of a generated name (Kubernetes: 63 − 5).
+const MAX_GENERATE_PREFIX: usize = 58;
+
+/// The namespace of the path goes into the object; another one in the body is refused.
+pub(super) fn set_namespace(target: Target<'_>, object: &mut Value) -> Result<(), StatusError> {
+    let metadata = metadata_mut(object)?;
+    if !target.resource.namespaced {
+        metadata.remove("namespace");
+        return Ok(());
+    }
+    let given = metadata
+        .get("namespace")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if !given.is_empty() && given != target.namespace {
+        let text = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(StatusError::bad_request(text));
+    }
+    metadata.insert("namespace".to_owned(), json!(target.namespace));
+    Ok(())
+}
+
+/// Fills in a name from `generateName`.
+pub(super) fn generate_name(metadata: &mut Map<String, Value>, suffix: &mut dyn FnMut() -> String) {
+    let named = metadata
+        .get("name")
+        .and_then(Value::as_str)
+        .is_some_and(|n| !n.is_empty());
+    let prefix = metadata
+        .get("generateName")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    if named || prefix.is_empty() {
+        return;
+    }
+    let prefix: String = prefix.chars().take(MAX_GENERATE_PREFIX).collect();
+    metadata.insert("name".to_owned(), json!(format!("{prefix}{}", suffix())));
+}
+
+/// Name, labels and annotations.
+pub(super) fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let name = name_of(object);
+    if name.is_empty() {
+        causes.push(Cause::required(
+            "metadata.name",
+            "name or generateName is required",
+        ));
+    } else if let Err(why) = names::object_name(&resource.group, &resource.plural, name) {
+        causes.push(Cause::invalid("metadata.name", &json!(name), why));
+    }
+    for (key, value) in map(object, "/metadata/labels") {
+        if let Err(why) = names::label_key(key) {
+            causes.push(Cause::invalid("metadata.labels", &json!(key), why));
+        }
+        if let Some(Err(why)) = value.as_str().map(names::label_value) {
+            causes.push(Cause::invalid("metadata.labels", value, why));
+        }
+    }
+    let mut bytes = 0;
+    for (key, value) in map(object, "/metadata/annotations") {
+        bytes += key.len() + value.as_str().unwrap_or_default().len();
+        // Keys of annotations may be upper case in the prefix.
+        if let Err(why) = names::label_key(&key.to_lowercase()) {
+            causes.push(Cause::invalid("metadata.annotations", &json!(key), why));
+        }
+    }
+    if bytes > MAX_ANNOTATION_BYTES {
+        causes.push(Cause {
+            reason: "FieldValueTooLong",
+            message: format!("Too long: may not be more than {MAX_ANNOTATION_BYTES} bytes"),
+            field: "metadata.annotations".to_owned(),
+        });
+    }
+    for finalizer in finalizers(object) {
+        if let Err(why) = names::label_key(finalizer) {
+            causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), why));
+        }
+    }
+    causes
+}
+
+fn map<'v>(object: &'v Value, pointer: &str) -> impl Iterator<Item = (&'v String, &'v Value)> {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+}
+
+/// An object being deleted takes no new finalizers.
+pub(super) fn check_finalizers(old: &Value, new: &Value) -> Option<Cause> {
+    if !is_deleting(old) {
+        return None;
+    }
+    let before = finalizers(old);
+    let added: Vec<&str> = finalizers(new)
+        .into_iter()
+        .filter(|f| !before.contains(f))
+        .collect();
+    if added.is_empty() {
+        return None;
+    }
+    let why = format!(
+        "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+        added
+            .iter()
+            .map(|f| format!("{f:?}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+    Some(Cause::forbidden("metadata.finalizers", why))
+}
+
+/// Preconditions of a deletion.
+///
+/// # Errors
+/// 409 if the object is another one.
+pub fn check_preconditions(
+    target: Target<'_>,
+    object: &Value,
+    uid: Option<&str>,
+    revision: Option<&str>,
+) -> Result<(), StatusError> {
+    let name = name_of(object);
+    for (what, wanted, key) in [
+        ("UID", uid, "uid"),
+        ("ResourceVersion", revision, "resourceVersion"),
+    ] {
+        let found = text(object, &format!("/metadata/{key}"));
+        if let Some(wanted) = wanted
+            && wanted != found
+        {
+            let why = format!(
+                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+            );
+            return Err(target.conflict(name, &why));
+        }
+    }
+    Ok(())
+}

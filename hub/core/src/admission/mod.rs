@@ -1,0 +1,390 @@
+//! What the API server itself decides about a write: names, system metadata, generations, immutable fields, finalizers,
+//! and the few kinds with rules of their own. No clock and no randomness: time, uid and name suffix are passed in.
+//! Rules follow the registries of the Kubernetes API server; a template is stored as sent, defaults are not filled in.
+
+mod immutable;
+mod kinds;
+mod metadata;
+
+pub use kinds::{is_protected_namespace, new_namespace};
+pub use metadata::check_preconditions;
+
+use crate::status_error::{Cause, StatusError};
+use crate::timestamp;
+use crate::types::Resource;
+use serde_json::{Map, Value, json};
+
+/// Namespace label that every namespace carries.
+pub const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// Where a write goes and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Target<'a> {
+    /// The resource of the path.
+    pub resource: &'a Resource,
+    /// Namespace of the path, empty for cluster-scoped objects.
+    pub namespace: &'a str,
+    /// Seconds since 1970.
+    pub now: i64,
+}
+
+/// Which part of an object a write may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The object without its status (if that is a subresource).
+    Main,
+    /// The status alone.
+    Status,
+}
+
+/// Outcome of an update.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Updated {
+    /// Nothing changes: no write, no new revision, no event.
+    Unchanged,
+    /// Store this.
+    Changed(Value),
+    /// The last finalizer of an object being deleted is gone: remove it; this is its last state.
+    Removed(Value),
+}
+
+/// Outcome of a deletion.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Deleted {
+    /// Remove it now.
+    Now,
+    /// Store this: finalizers, or a namespace's content, hold it.
+    Waiting(Value),
+    /// It waits already; nothing to store.
+    AlreadyWaiting,
+}
+
+impl Target<'_> {
+    fn invalid(&self, name: &str, causes: Vec<Cause>) -> StatusError {
+        StatusError::invalid(&self.resource.group, &self.resource.kind, name, causes)
+    }
+
+    fn conflict(&self, name: &str, why: &str) -> StatusError {
+        StatusError::conflict(&self.resource.group, &self.resource.plural, name, why)
+    }
+}
+
+/// Whether the status of a kind is written through its subresource only.
+fn has_status(resource: &Resource) -> bool {
+    resource.subresource("status").is_some()
+}
+
+/// Whether objects of a resource count their generations.
+pub fn has_generation(resource: &Resource) -> bool {
+    match (&*resource.group, &*resource.plural) {
+        ("", plural) => matches!(plural, "pods" | "services" | "replicationcontrollers"),
+        ("apps", plural) => plural != "controllerrevisions",
+        (
+            "rbac.authorization.k8s.io" | "coordination.k8s.io" | "events.k8s.io" | "certificates.k8s.io",
+            _,
+        ) => false,
+        ("storage.k8s.io" | "node.k8s.io" | "autoscaling", _) => false,
+        _ => true,
+    }
+}
+
+/// Sets and checks apiVersion and kind of a body.
+///
+/// # Errors
+/// 400 if the body says it is something else.
+pub fn check_kind(resource: &Resource, object: &mut Value) -> Result<(), StatusError> {
+    let Value::Object(members) = object else {
+        return Err(StatusError::bad_request(
+            "the body of the request is not a JSON object",
+        ));
+    };
+    let expected = resource.api_version();
+    match members.get("kind").and_then(Value::as_str) {
+        None | Some("") => {
+            members.insert("kind".to_owned(), json!(resource.kind));
+        }
+        Some(kind) if kind != &*resource.kind => {
+            let text = format!(
+                "{kind} in version {expected:?} cannot be handled as a {}: no kind {kind:?} is registered for this resource",
+                resource.kind
+            );
+            return Err(StatusError::bad_request(text));
+        }
+        Some(_) => {}
+    }
+    match members.get("apiVersion").and_then(Value::as_str) {
+        None | Some("") => {
+            members.insert("apiVersion".to_owned(), json!(expected));
+        }
+        Some(version) if version != expected => {
+            let text = format!(
+                "the API version in the data ({version}) does not match the expected API version ({expected})"
+            );
+            return Err(StatusError::bad_request(text));
+        }
+        Some(_) => {}
+    }
+    Ok(())
+}
+
+/// `metadata` of an object as a map, made if absent.
+fn metadata_mut(object: &mut Value) -> Result<&mut Map<String, Value>, StatusError> {
+    let members = object
+        .as_object_mut()
+        .ok_or_else(|| StatusError::bad_request("the body is not a JSON object"))?;
+    let metadata = members
+        .entry("metadata")
+        .or_insert_with(|| Value::Object(Map::new()));
+    metadata
+        .as_object_mut()
+        .ok_or_else(|| StatusError::bad_request("metadata is not a JSON object"))
+}
+
+fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// `metadata.name`.
+pub fn name_of(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// Finalizers that hold the object.
+pub fn finalizers(object: &Value) -> Vec<&str> {
+    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Whether the object is being deleted.
+pub fn is_deleting(object: &Value) -> bool {
+    object
+        .pointer("/metadata/deletionTimestamp")
+        .is_some_and(|v| !v.is_null())
+}
+
+/// Makes a new object ready to be stored. `suffix` gives five random letters for `generateName`.
+///
+/// # Errors
+/// 400 for metadata that contradicts the path, 422 for fields that break a rule.
+pub fn create(
+    target: Target<'_>,
+    mut object: Value,
+    uid: &str,
+    suffix: &mut dyn FnMut() -> String,
+) -> Result<Value, StatusError> {
+    let resource = target.resource;
+    check_kind(resource, &mut object)?;
+    if !text(&object, "/metadata/resourceVersion").is_empty() {
+        return Err(StatusError::bad_request(
+            "resourceVersion should not be set on objects to be created",
+        ));
+    }
+    metadata::set_namespace(target, &mut object)?;
+    let metadata = metadata_mut(&mut object)?;
+    metadata::generate_name(metadata, suffix);
+    for key in [
+        "selfLink",
+        "managedFields",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "resourceVersion",
+    ] {
+        metadata.remove(key);
+    }
+    metadata.insert("uid".to_owned(), json!(uid));
+    metadata.insert(
+        "creationTimestamp".to_owned(),
+        json!(timestamp::format(target.now)),
+    );
+    metadata.remove("generation");
+    if has_generation(resource) {
+        metadata.insert("generation".to_owned(), json!(1));
+    }
+    if has_status(resource)
+        && let Some(members) = object.as_object_mut()
+    {
+        members.remove("status");
+    }
+    kinds::create(resource, &mut object)?;
+    let causes = check(target, &object);
+    if causes.is_empty() {
+        Ok(object)
+    } else {
+        Err(target.invalid(name_of(&object), causes))
+    }
+}
+
+fn check(target: Target<'_>, object: &Value) -> Vec<Cause> {
+    let mut causes = metadata::check(target.resource, object);
+    causes.extend(kinds::check(target.resource, object));
+    causes
+}
+
+/// Makes an update ready to be stored. The caller compares resource versions.
+///
+/// # Errors
+/// 400 for metadata that contradicts the path, 409 for another uid, 422 for fields that break a rule.
+pub fn update(target: Target<'_>, old: &Value, mut new: Value, part: Part) -> Result<Updated, StatusError> {
+    let resource = target.resource;
+    let name = name_of(old).to_owned();
+    check_kind(resource, &mut new)?;
+    metadata::set_namespace(target, &mut new)?;
+    let metadata = metadata_mut(&mut new)?;
+    match metadata.get("name").and_then(Value::as_str).unwrap_or_default() {
+        "" => {
+            metadata.insert("name".to_owned(), json!(name));
+        }
+        given if given != name => {
+            let text =
+                format!("the name of the object ({given}) does not match the name on the URL ({name})");
+            return Err(StatusError::bad_request(text));
+        }
+        _ => {}
+    }
+    let uid = text(old, "/metadata/uid");
+    let given = metadata.get("uid").and_then(Value::as_str).unwrap_or_default();
+    if !given.is_empty() && given != uid {
+        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {uid}");
+        return Err(target.conflict(&name, &why));
+    }
+    let mut new = match part {
+        Part::Main => main_part(resource, old, new)?,
+        Part::Status => status_part(old, &new),
+    };
+    kinds::update(resource, &mut new)?;
+    let mut causes = check(target, &new);
+    if part == Part::Main {
+        causes.extend(metadata::check_finalizers(old, &new));
+        causes.extend(immutable::check(resource, old, &new));
+    }
+    if !causes.is_empty() {
+        return Err(target.invalid(&name, causes));
+    }
+    if same(old, &new) {
+        return Ok(Updated::Unchanged);
+    }
+    if part == Part::Main && has_generation(resource) && !same_spec(resource, old, &new) {
+        raise_generation(&mut new)?;
+    }
+    if is_deleting(&new) && finalizers(&new).is_empty() && !kinds::holds_itself(resource, &new) {
+        return Ok(Updated::Removed(new));
+    }
+    Ok(Updated::Changed(new))
+}
+
+/// The new object with what belongs to the server kept from the old one.
+fn main_part(resource: &Resource, old: &Value, mut new: Value) -> Result<Value, StatusError> {
+    let metadata = metadata_mut(&mut new)?;
+    for key in ["selfLink", "managedFields"] {
+        metadata.remove(key);
+    }
+    let keys = [
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+    ];
+    for key in keys {
+        keep(metadata, old.pointer("/metadata").and_then(|m| m.get(key)), key);
+    }
+    if has_status(resource)
+        && let Some(members) = new.as_object_mut()
+    {
+        keep(members, old.get("status"), "status");
+    }
+    Ok(new)
+}
+
+fn keep(members: &mut Map<String, Value>, old: Option<&Value>, key: &str) {
+    match old {
+        Some(value) => members.insert(key.to_owned(), value.clone()),
+        None => members.remove(key),
+    };
+}
+
+fn status_part(old: &Value, new: &Value) -> Value {
+    let mut out = old.clone();
+    if let Some(members) = out.as_object_mut() {
+        keep(members, new.get("status"), "status");
+        keep(members, new.get("apiVersion"), "apiVersion");
+    }
+    out
+}
+
+/// Equal but for the resource version, which the store sets.
+fn same(old: &Value, new: &Value) -> bool {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
+        return false;
+    };
+    let metadata = |m: &Map<String, Value>| {
+        let mut metadata = m
+            .get("metadata")
+            .and_then(Value::as_object)
+            .cloned()
+            .unwrap_or_default();
+        metadata.remove("resourceVersion");
+        metadata
+    };
+    old.len() == new.len()
+        && old
+            .iter()
+            .all(|(key, value)| key == "metadata" || new.get(key) == Some(value))
+        && metadata(old) == metadata(new)
+}
+
+/// Equal outside metadata and status.
+fn same_spec(resource: &Resource, old: &Value, new: &Value) -> bool {
+    let counted =
+        |key: &str| key != "metadata" && key != "apiVersion" && !(key == "status" && has_status(resource));
+    let part = |value: &Value| -> Map<String, Value> {
+        let members = value.as_object().into_iter().flatten();
+        members
+            .filter(|(key, _)| counted(key))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
+    };
+    part(old) == part(new)
+}
+
+fn raise_generation(object: &mut Value) -> Result<(), StatusError> {
+    let metadata = metadata_mut(object)?;
+    let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0) + 1;
+    metadata.insert("generation".to_owned(), json!(generation));
+    Ok(())
+}
+
+/// Decides a deletion.
+///
+/// # Errors
+/// 403 for objects that must stay.
+pub fn delete(target: Target<'_>, old: &Value) -> Result<Deleted, StatusError> {
+    let resource = target.resource;
+    kinds::delete(resource, old)?;
+    let waits = !finalizers(old).is_empty() || kinds::holds_itself(resource, old);
+    if !waits {
+        return Ok(Deleted::Now);
+    }
+    if is_deleting(old) {
+        return Ok(Deleted::AlreadyWaiting);
+    }
+    let mut object = old.clone();
+    let metadata = metadata_mut(&mut object)?;
+    metadata.insert(
+        "deletionTimestamp".to_owned(),
+        json!(timestamp::format(target.now)),
+    );
+    metadata.insert("deletionGracePeriodSeconds".to_owned(), json!(0));
+    if has_generation(resource) {
+        raise_generation(&mut object)?;
+    }
+    kinds::start_deletion(resource, &mut object);
+    Ok(Deleted::Waiting(object))
+}
+
+#[cfg(test)]
+mod tests;
