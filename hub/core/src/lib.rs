@@ -1,9 +1,9 @@
 //! Pure decisions of the hub.
 
+pub mod admission;
 pub mod affinity;
 pub mod aggregate;
 pub mod cluster;
-pub mod admission;
 pub mod convert;
 pub mod discovery;
 pub mod divide;
