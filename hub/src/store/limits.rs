@@ -50,3 +50,5 @@ pub const BOOTS_KEPT: usize = 8;
 pub const UNACKED_HEADS_KEPT: u64 = 4_096;
 /// Adoptions of a binding whose contents are kept.
 pub const ADOPTIONS_KEPT: u64 = 10;
+/// Shortest time between two sweeps of unreferenced contents.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(60);

@@ -12,6 +12,7 @@ mod body;
 mod compaction;
 mod cursor;
 mod error;
+pub mod fleet;
 pub mod limits;
 mod memory;
 mod notes;
@@ -25,7 +26,9 @@ mod writer;
 use std::fmt;
 use std::path::Path;
 use std::sync::mpsc;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use rusqlite::Connection;
 
 use shared::ids::FleetId;
 use shared::time::UnixSeconds;
@@ -50,6 +53,8 @@ pub struct Store {
 
 struct Inner {
     memory: Arc<RwLock<Memory>>,
+    /// Reads of fleet rows; sees what was committed, which is what was answered.
+    reader: Mutex<Connection>,
     rows: Arc<RwLock<RowLog>>,
     notes: broadcast::Sender<Note>,
     key: Arc<StorageKey>,
@@ -175,6 +180,10 @@ impl Store {
 
     fn memory(&self) -> RwLockReadGuard<'_, Memory> {
         self.inner.memory.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reader(&self) -> MutexGuard<'_, Connection> {
+        self.inner.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs work on the writer and waits for its durable answer.

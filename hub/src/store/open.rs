@@ -4,7 +4,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::mpsc;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Instant;
 
 use ring::rand::{SecureRandom, SystemRandom};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
@@ -103,6 +104,8 @@ pub(super) fn open(dir: &Path, now: UnixSeconds) -> Result<Store, StoreError> {
         deferred_since: None,
         log_bytes: 0,
         changes: 1,
+        garbage: true,
+        swept: Instant::now(),
         lock,
     };
     std::thread::Builder::new()
@@ -113,8 +116,10 @@ pub(super) fn open(dir: &Path, now: UnixSeconds) -> Result<Store, StoreError> {
             cause: error.to_string(),
         })?;
     let permits = Arc::new(Semaphore::new(limits::WAITING_COMMITS));
+    let reader = Mutex::new(open_reader(&database)?);
     let inner = Inner {
         memory,
+        reader,
         rows,
         notes,
         key,
@@ -125,6 +130,17 @@ pub(super) fn open(dir: &Path, now: UnixSeconds) -> Result<Store, StoreError> {
     Ok(Store {
         inner: Arc::new(inner),
     })
+}
+
+/// A second connection for reads of fleet rows; it cannot write.
+fn open_reader(database: &Path) -> Result<Connection, StoreError> {
+    let db = Connection::open_with_flags(
+        database,
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )?;
+    db.set_prepared_statement_cache_capacity(64);
+    db.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -8192; PRAGMA query_only = ON;")?;
+    Ok(db)
 }
 
 /// Where the revisions of this process begin.

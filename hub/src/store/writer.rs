@@ -18,7 +18,7 @@ use super::notes::{Note, RowChange, RowLog};
 use super::object::{Event, Object, ResourceId, Revision};
 use super::objects::{self, RowOp};
 use super::seal::StorageKey;
-use super::{compaction, limits, schema};
+use super::{compaction, fleet, limits, schema};
 use crate::crash;
 
 /// One piece of work for the writer.
@@ -51,6 +51,7 @@ struct Effects {
     ops: Vec<RowOp>,
     rows: Vec<RowChange>,
     notes: Vec<Note>,
+    garbage: bool,
 }
 
 impl<'a> Batch<'a> {
@@ -61,6 +62,7 @@ impl<'a> Batch<'a> {
             ops: Vec::new(),
             rows: Vec::new(),
             notes: Vec::new(),
+            garbage: false,
         };
         Batch {
             db,
@@ -76,6 +78,16 @@ impl<'a> Batch<'a> {
     pub(super) fn next_revision(&mut self) -> Revision {
         self.effects.last = Revision(self.effects.last.0 + 1);
         self.effects.last
+    }
+
+    /// The newest revision given out.
+    pub(super) fn last_revision(&self) -> Revision {
+        self.effects.last
+    }
+
+    /// Shared values may have lost their last reference.
+    pub(super) fn garbage(&mut self) {
+        self.effects.garbage = true;
     }
 
     /// An object as it is after what ran before in this batch.
@@ -139,6 +151,9 @@ pub(super) struct Writer {
     pub(super) log_bytes: usize,
     /// Changes written since old ones were last looked for.
     pub(super) changes: u64,
+    /// Shared values may have lost their last reference, since when the last sweep ended.
+    pub(super) garbage: bool,
+    pub(super) swept: Instant,
     /// Held until the database is closed, so that no second process writes.
     pub(super) lock: std::fs::File,
 }
@@ -189,6 +204,7 @@ impl Writer {
         match self.deferred_since {
             Some(since) => limits::DEFERRED_FOR.saturating_sub(since.elapsed()),
             None if self.log_bytes > limits::TRUNCATE_BYTES || self.changes > 0 => limits::IDLE_AFTER,
+            None if self.garbage => limits::SWEEP_EVERY,
             None => LONG,
         }
     }
@@ -196,7 +212,10 @@ impl Writer {
     /// Tidying when nothing waits.
     fn rest(&mut self) {
         self.flush_deferred();
-        self.compact();
+        if self.changes > 0 {
+            self.compact();
+        }
+        self.sweep();
         if self.log_bytes > limits::TRUNCATE_BYTES {
             self.checkpoint("TRUNCATE");
         }
@@ -265,6 +284,7 @@ impl Writer {
         self.deferred_since = None;
         self.log_bytes += bytes + 4_096 * 4;
         self.changes += effects.ops.len() as u64;
+        self.garbage |= effects.garbage;
         Ok(effects)
     }
 
@@ -356,6 +376,17 @@ impl Writer {
                 tracing::warn!(%error, "old changes could not be dropped");
                 self.changes = 0;
             }
+        }
+    }
+
+    fn sweep(&mut self) {
+        if !self.garbage || self.swept.elapsed() < limits::SWEEP_EVERY {
+            return;
+        }
+        self.swept = Instant::now();
+        match fleet::collect(&mut self.db) {
+            Ok(()) => self.garbage = false,
+            Err(error) => tracing::warn!(%error, "unreferenced contents could not be removed"),
         }
     }
 

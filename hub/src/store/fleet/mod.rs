@@ -1,0 +1,22 @@
+//! What the fleet holds: enrolments, the works of each cluster, their sets, and what agents reported.
+//!
+//! Writes go through the one writer and are durable when answered; reads see everything that was answered.
+
+mod adopt;
+mod behind;
+mod enrolment;
+mod facts;
+mod gc;
+mod intern;
+mod reports;
+mod sets;
+mod targets;
+
+pub use adopt::{AdoptRefusal, Adoption};
+pub use behind::{HeldSet, PushRefusal};
+pub use enrolment::{BootRecord, EnrolRefusal, EnrolRequest, Enrolment, SessionGrant, Terms, Token};
+pub use facts::{ClusterFacts, ClusterRow, ReadyFact};
+pub(super) use gc::collect;
+pub use reports::{Ingested, TargetReport};
+pub use sets::CurrentSet;
+pub use targets::{Target, TargetState, Tombstoned};
