@@ -19,16 +19,13 @@ pub use defaults::effective;
 pub use error::InterpretError;
 pub use health::{Health, health_of};
 pub use native::Native;
-pub use quantity::{Quantity, QuantityError, QuantityForm};
 pub use retained::{RetainHints, effective_desired, owned_part};
 pub use types::{Dependency, Kind, MemberItem, NodeClaim, Operation, ReplicaRequirements, Replicas};
 
 use serde_json::Value;
 
-/// Annotation on a member object that our agent writes: the generation of the template it was made from.
-pub const OWN_TEMPLATE_GENERATION_ANNOTATION: &str = "fleet.pinnace.dev/template-generation";
-
-/// The same in the reference's spelling; read where ours is not there.
+/// Annotation on a member object: the generation of the template it was made from, in the reference's
+/// spelling. Ours is [`shared::owned::TEMPLATE_GENERATION`]; this one is read where ours is not there.
 pub const TEMPLATE_GENERATION_ANNOTATION: &str = "resourcetemplate.karmada.io/generation";
 
 /// Label on a template: its replicas belong to an autoscaler in the member.

@@ -1,10 +1,11 @@
 //! ReflectStatus: the part of a member object's status worth carrying to the hub.
 
 use serde_json::{Map, Value};
+use shared::owned;
 
 use super::Builtin;
 use crate::fields::{annotation, count, get, int, list, map, text};
-use crate::{InterpretError, OWN_TEMPLATE_GENERATION_ANNOTATION, TEMPLATE_GENERATION_ANNOTATION};
+use crate::{InterpretError, TEMPLATE_GENERATION_ANNOTATION};
 
 /// The reflected status; `None`: nothing collected.
 pub(super) fn status(kind: Option<Builtin>, object: &Value) -> Result<Option<Value>, InterpretError> {
@@ -121,7 +122,7 @@ fn workload(
 fn template_generation(object: &Value) -> Result<i64, InterpretError> {
     let path = format!("metadata.annotations.{TEMPLATE_GENERATION_ANNOTATION}");
     let purpose = "tell which template the member runs";
-    let text = annotation(object, OWN_TEMPLATE_GENERATION_ANNOTATION)
+    let text = annotation(object, owned::TEMPLATE_GENERATION)
         .or_else(|| annotation(object, TEMPLATE_GENERATION_ANNOTATION))
         .ok_or_else(|| InterpretError::Missing {
             path: path.clone(),

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use shared::object::Quantity;
 
 use super::Builtin;
 use crate::fields::{get as field, int, list, map, text};
-use crate::{InterpretError, NodeClaim, Quantity, QuantityForm, ReplicaRequirements, Replicas};
+use crate::quantity::{Form, print};
+use crate::{InterpretError, NodeClaim, ReplicaRequirements, Replicas};
 
 /// Count and requirements of one template.
 pub(super) fn get(kind: Builtin, template: &Value, quota: bool) -> Result<Replicas, InterpretError> {
@@ -101,8 +103,8 @@ fn requests(pod: &Value) -> Result<BTreeMap<String, String>, InterpretError> {
     Ok(total
         .into_iter()
         .filter_map(|(name, amount)| {
-            let printed = amount.print(form_of(&name)?);
-            amount.is_positive().then_some((name, printed))
+            let printed = print(amount, form_of(&name)?);
+            (amount > Quantity::default()).then_some((name, printed))
         })
         .collect())
 }
@@ -122,8 +124,8 @@ fn amounts(value: &Value, path: &str) -> Result<Amounts, InterpretError> {
             expected: "a resource quantity",
         };
         let parsed = match amount {
-            Value::String(text) => Quantity::parse(text).map_err(|_| wrong())?,
-            Value::Number(number) => Quantity::parse(&number.to_string()).map_err(|_| wrong())?,
+            Value::String(text) => text.parse().map_err(|_| wrong())?,
+            Value::Number(number) => number.to_string().parse().map_err(|_| wrong())?,
             _ => return Err(wrong()),
         };
         result.insert(name.clone(), parsed);
@@ -132,15 +134,15 @@ fn amounts(value: &Value, path: &str) -> Result<Amounts, InterpretError> {
 }
 
 /// How a resource is printed; `None`: a name that schedulers do not know (no prefix, not native).
-fn form_of(name: &str) -> Option<QuantityForm> {
+fn form_of(name: &str) -> Option<Form> {
     match name {
-        "cpu" | "pods" => Some(QuantityForm::Decimal),
-        "memory" | "ephemeral-storage" => Some(QuantityForm::Binary),
-        _ if name.starts_with("hugepages-") => Some(QuantityForm::Binary),
-        _ if name.starts_with("attachable-volumes-") => Some(QuantityForm::Decimal),
+        "cpu" | "pods" => Some(Form::Decimal),
+        "memory" | "ephemeral-storage" => Some(Form::Binary),
+        _ if name.starts_with("hugepages-") => Some(Form::Binary),
+        _ if name.starts_with("attachable-volumes-") => Some(Form::Decimal),
         // Extended and prefixed native names; `requests.` is the spelling of quotas.
         _ if name.contains('/') && (!name.starts_with("requests.") || name.contains("kubernetes.io/")) => {
-            Some(QuantityForm::Decimal)
+            Some(Form::Decimal)
         }
         _ => None,
     }
