@@ -1,1 +1,35 @@
-//! Pure decisions of the agent.
+//! Pure decisions of the agent: what a hub's bytes mean, what a member needs next, what the hub is told.
+//!
+//! No clock, no randomness, no files, no sockets: `now` and random numbers are arguments. The shell (crate
+//! `agent`) carries out what is decided here and answers; the simulation runs the same code in a made-up world.
+//!
+//! | module | stage of the flow |
+//! |---|---|
+//! | [`agent`] | all of it, wired together |
+//! | [`session`], [`intake`] | 12: bytes from the hub become a verified set, or a refusal with its reason |
+//! | [`engine`] with [`diff`], [`order`], [`pace`], [`decide`] | 14: desired × record × seen × now → next actions |
+//! | [`effective`] | what an apply sends |
+//! | [`report`] | 17: what the hub is told |
+
+#![forbid(unsafe_code)]
+
+pub mod action;
+pub mod agent;
+pub mod chunks;
+pub mod decide;
+pub mod diff;
+pub mod effective;
+pub mod engine;
+pub mod facts;
+pub mod holdings;
+pub mod intake;
+pub mod limits;
+pub mod live;
+pub mod observation;
+pub mod order;
+mod outcome;
+pub mod pace;
+pub mod record;
+pub mod report;
+pub mod session;
+pub mod target;

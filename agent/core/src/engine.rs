@@ -1,0 +1,505 @@
+//! Stage 14: keeps every target and hands out the next actions.
+//!
+//! `handle_*` takes facts in, `poll_action` hands work out. The caller carries one action out after the other
+//! (or up to the limit at once) and answers each with an `Outcome`. Restarting with the ledger's records
+//! alone is the same code with nothing seen yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::action::Action;
+use crate::diff::{self, Next, Rest, Seen, Want};
+use crate::facts::ContentFacts;
+use crate::limits::{BLOCKED_RECHECK, EDGE_WAIT, IN_FLIGHT, RESYNC, RETRY_FIRST};
+use crate::order::{self, Rank};
+use crate::pace::backoff;
+use crate::record::{Intent, ObjectRecord};
+use crate::target::{Phase, Target};
+use shared::ids::{Digest, ObjectKey};
+use shared::reason::Reason;
+use shared::set::Set;
+use shared::time::Millis;
+
+/// Keeps the targets of one member and decides what is done next.
+#[derive(Debug, Default)]
+pub struct Engine {
+    pub(crate) targets: BTreeMap<ObjectKey, Target>,
+    /// Which CRD entry defines a group and kind.
+    defined: BTreeMap<(String, String), ObjectKey>,
+    timed: BTreeSet<(Millis, ObjectKey)>,
+    due: BTreeSet<(Rank, ObjectKey)>,
+    waiters: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Entries other than interceptors that were not tried since they were accepted.
+    fresh: BTreeSet<ObjectKey>,
+    in_flight: usize,
+    pub(crate) changed: BTreeSet<ObjectKey>,
+}
+
+impl Engine {
+    /// Starts from the ledger: its records and open intents. Call [`Self::handle_set`] next if a set is held.
+    #[must_use]
+    pub fn new(records: Vec<ObjectRecord>, intents: Vec<Intent>, now: Millis) -> Self {
+        let mut engine = Self::default();
+        for record in records {
+            let mut target = Target::new(Want::Stray, record.api_version.clone(), now);
+            target.phase = Phase::Stray;
+            target.from_ledger = true;
+            let key = record.key.clone();
+            target.record = Some(record);
+            engine.targets.insert(key, target);
+        }
+        for intent in intents {
+            let key = intent.key.clone();
+            let target = engine
+                .targets
+                .entry(key)
+                .or_insert_with(|| Target::new(Want::Stray, intent.api_version.clone(), now));
+            target.intent = Some(intent);
+        }
+        engine
+    }
+
+    /// Takes a set that the ledger has committed. Entries that vanished without a tombstone become strays;
+    /// nothing is deleted for being absent.
+    pub fn handle_set(&mut self, set: &Set, facts: &BTreeMap<Digest, ContentFacts>, now: Millis) {
+        self.defined.clear();
+        let mut spoken_of = BTreeSet::new();
+        for entry in set.entries() {
+            let known = facts.get(&entry.digest);
+            if let Some((group, kind)) = known.and_then(|f| f.defines.clone()) {
+                self.defined.insert((group, kind), entry.key.clone());
+            }
+            let version = known.map(|f| f.api_version.clone()).unwrap_or_default();
+            spoken_of.insert(entry.key.clone());
+            self.want(&entry.key, Want::Entry(entry.clone()), version, now);
+        }
+        for tombstone in set.tombstones() {
+            spoken_of.insert(tombstone.key.clone());
+            self.want(
+                &tombstone.key,
+                Want::Tombstone(tombstone.clone()),
+                String::new(),
+                now,
+            );
+        }
+        let strays: Vec<ObjectKey> = self
+            .targets
+            .keys()
+            .filter(|k| !spoken_of.contains(*k))
+            .cloned()
+            .collect();
+        for key in strays {
+            let keep = self
+                .targets
+                .get(&key)
+                .is_some_and(|t| t.record.is_some() || t.intent.is_some() || t.busy);
+            if keep {
+                self.want(&key, Want::Stray, String::new(), now);
+            } else {
+                self.targets.remove(&key);
+                self.fresh.remove(&key);
+                self.changed.remove(&key);
+            }
+        }
+    }
+
+    fn want(&mut self, key: &ObjectKey, want: Want, version: String, now: Millis) {
+        let interceptor = order::is_interceptor(key);
+        let target = self
+            .targets
+            .entry(key.clone())
+            .or_insert_with(|| Target::new(want.clone(), version.clone(), now));
+        if !version.is_empty() {
+            target.api_version = version;
+        }
+        let same = target.want == want && target.phase != Phase::Pending;
+        if same {
+            return;
+        }
+        let is_entry = matches!(want, Want::Entry(_));
+        target.want = want;
+        target.wanted_at = now;
+        target.tried = false;
+        target.pace.reset();
+        // Read again even where the content is unchanged: what is reported names the template's generation.
+        target.seen = Seen::Unknown;
+        target.phase = if target.want == Want::Stray {
+            Phase::Stray
+        } else {
+            Phase::Pending
+        };
+        target.since = now;
+        if is_entry && !interceptor {
+            self.fresh.insert(key.clone());
+        } else {
+            self.fresh.remove(key);
+        }
+        self.changed.insert(key.clone());
+        self.make_due(key);
+    }
+
+    /// The object changed in the member (a watch said so, or its list did): it is read again.
+    /// `resource_version`, if known, spares the read of what we have just written ourselves.
+    pub fn handle_changed(&mut self, key: &ObjectKey, resource_version: Option<&str>) {
+        let Some(target) = self.targets.get_mut(key) else {
+            return;
+        };
+        let known = match (&target.seen, resource_version) {
+            (Seen::Present(live), Some(version)) => live.resource_version == version,
+            _ => false,
+        };
+        if known || matches!(target.phase, Phase::Buried(_)) {
+            return;
+        }
+        if target.busy {
+            target.stale = Some(resource_version.unwrap_or_default().to_owned());
+            return;
+        }
+        target.seen = Seen::Unknown;
+        self.make_due(key);
+    }
+
+    /// Everything is read again: the member's API came back, or a watch lost its place.
+    pub fn handle_resync(&mut self) {
+        let keys: Vec<ObjectKey> = self.targets.keys().cloned().collect();
+        for key in keys {
+            self.handle_changed(&key, None);
+        }
+    }
+
+    /// The next action, if one is due. `random` gives jitter.
+    pub fn poll_action(&mut self, now: Millis, random: &mut dyn FnMut() -> u64) -> Option<Action> {
+        self.wake_timed(now);
+        while self.in_flight < IN_FLIGHT {
+            let (_, key) = self.due.pop_first()?;
+            if let Some(action) = self.consider(&key, now, random) {
+                if let Some(target) = self.targets.get_mut(&key) {
+                    target.busy = true;
+                    target.stale = None;
+                }
+                self.in_flight += 1;
+                return Some(action);
+            }
+        }
+        None
+    }
+
+    /// When `poll_action` may have something without any new fact.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Millis> {
+        if !self.due.is_empty() && self.in_flight < IN_FLIGHT {
+            return Some(Millis(0));
+        }
+        self.timed.first().map(|(at, _)| *at)
+    }
+
+    fn wake_timed(&mut self, now: Millis) {
+        while let Some((at, _)) = self.timed.first() {
+            if *at > now {
+                return;
+            }
+            let Some((_, key)) = self.timed.pop_first() else {
+                return;
+            };
+            if let Some(target) = self.targets.get_mut(&key)
+                && target.reread_at.is_some_and(|at| at <= now)
+            {
+                target.reread_at = None;
+                target.seen = Seen::Unknown;
+            }
+            self.make_due(&key);
+        }
+    }
+
+    pub(crate) fn make_due(&mut self, key: &ObjectKey) {
+        if let Some(target) = self.targets.get(key).filter(|t| !t.busy) {
+            self.due
+                .insert((order::rank(key, !target.is_entry()), key.clone()));
+        }
+    }
+
+    pub(crate) fn wake_at(&mut self, key: &ObjectKey, at: Millis) {
+        self.timed.insert((at, key.clone()));
+    }
+
+    /// Reads the object again at `at`, whatever its watch says until then.
+    pub(crate) fn reread_at(&mut self, key: &ObjectKey, at: Millis) {
+        if let Some(target) = self.targets.get_mut(key) {
+            target.reread_at = Some(at);
+            self.wake_at(key, at);
+        }
+    }
+
+    /// Decides about one target: an action, or a phase and when to look again.
+    fn consider(&mut self, key: &ObjectKey, now: Millis, random: &mut dyn FnMut() -> u64) -> Option<Action> {
+        let target = self
+            .targets
+            .get(key)
+            .filter(|t| !t.busy && !matches!(t.phase, Phase::Buried(_)))?;
+        let next = diff::next(
+            &target.want,
+            target.record.as_ref(),
+            target.intent.as_ref(),
+            &target.seen,
+        );
+        if let Some(on) = self.blocked_on(key, &next, now) {
+            self.waiters.entry(on.clone()).or_default().insert(key.clone());
+            self.set_phase(key, Phase::Waiting { on }, now);
+            self.wake_at(key, now.plus(BLOCKED_RECHECK.0));
+            return None;
+        }
+        if next == (Next::Apply { repair: true }) {
+            self.count_repair(key, now, random());
+        }
+        let target = self.targets.get(key)?;
+        if target.not_before > now && !matches!(next, Next::Read | Next::Nothing(_) | Next::Buried(_)) {
+            let at = target.not_before;
+            self.wake_at(key, at);
+            return None;
+        }
+        let version = target.read_version();
+        let action = match next {
+            Next::Nothing(rest) => {
+                self.rest(key, rest, now, random);
+                return None;
+            }
+            Next::Buried(how) => Action::Bury {
+                key: key.clone(),
+                how,
+            },
+            Next::Read => Action::Read {
+                key: key.clone(),
+                api_version: version,
+                record: target.record.clone(),
+                template_generation: match &target.want {
+                    Want::Entry(entry) => Some(entry.template_generation),
+                    _ => None,
+                },
+            },
+            Next::Apply { repair } => {
+                let Want::Entry(entry) = &target.want else {
+                    return None;
+                };
+                Action::Apply {
+                    entry: entry.clone(),
+                    record: target.record.clone(),
+                    intent: target.intent.clone(),
+                    repair,
+                }
+            }
+            Next::Delete { uid } => Action::Delete {
+                key: key.clone(),
+                api_version: version,
+                uid,
+                again: false,
+            },
+            Next::Replace { uid } => Action::Delete {
+                key: key.clone(),
+                api_version: version,
+                uid,
+                again: true,
+            },
+            Next::Release { uid } => Action::Release {
+                key: key.clone(),
+                api_version: version,
+                uid,
+            },
+            Next::Claim => Action::Claim {
+                intent: target.intent.clone()?,
+                record: target.record.clone(),
+            },
+        };
+        Some(action)
+    }
+
+    /// What the next action has to wait for, if anything.
+    fn blocked_on(&self, key: &ObjectKey, next: &Next, now: Millis) -> Option<ObjectKey> {
+        let target = self.targets.get(key)?;
+        let patient = now.0.saturating_sub(target.wanted_at.0) < EDGE_WAIT.0;
+        match (&target.want, next) {
+            (Want::Entry(entry), Next::Apply { .. }) => {
+                let foundation = order::namespace_of(key)
+                    .filter(|n| self.holds_back(n, |t| t.exists()))
+                    .or_else(|| {
+                        let crd = self.defined.get(&(key.group.clone(), key.kind.clone()))?;
+                        self.holds_back(crd, Target::is_established).then(|| crd.clone())
+                    });
+                if foundation.is_some() {
+                    return foundation;
+                }
+                if !patient {
+                    return None;
+                }
+                let declared = entry.dependencies.iter().find(|d| {
+                    self.targets
+                        .get(*d)
+                        .is_some_and(|t| t.is_entry() && t.phase != Phase::Suspended && !is_applied(t))
+                });
+                if declared.is_some() {
+                    return declared.cloned();
+                }
+                if order::is_interceptor(key) {
+                    self.fresh.first().cloned()
+                } else {
+                    None
+                }
+            }
+            (Want::Tombstone(_), Next::Delete { .. }) if patient => self.content_of(key),
+            _ => None,
+        }
+    }
+
+    /// A foundation holds its dependents back only while it is on its way; one that failed or rests does not:
+    /// the dependents then get the API server's own answer.
+    fn holds_back(&self, foundation: &ObjectKey, ready: impl Fn(&Target) -> bool) -> bool {
+        self.targets.get(foundation).is_some_and(|t| {
+            t.is_entry() && !ready(t) && t.pace.failures() == 0 && t.phase != Phase::Suspended
+        })
+    }
+
+    /// A tombstoned object that lives in the Namespace or under the CRD `key`, not yet gone.
+    fn content_of(&self, key: &ObjectKey) -> Option<ObjectKey> {
+        let inside = |other: &ObjectKey| {
+            if order::is_namespace(key) {
+                other.namespace == key.name
+            } else if order::is_definition(key) {
+                key.name
+                    .split_once('.')
+                    .is_some_and(|(_, group)| other.group == group)
+            } else {
+                false
+            }
+        };
+        self.targets
+            .iter()
+            .find(|(other, t)| {
+                *other != key
+                    && inside(other)
+                    && matches!(t.want, Want::Tombstone(_))
+                    && !matches!(t.phase, Phase::Buried(_))
+            })
+            .map(|(other, _)| other.clone())
+    }
+
+    /// Counts a repair of drift, once per repair; when repairs follow one another too closely, the next one
+    /// is put off and the other party named.
+    fn count_repair(&mut self, key: &ObjectKey, now: Millis, random: u64) {
+        let Some(target) = self.targets.get_mut(key).filter(|t| !t.repair_counted) else {
+            return;
+        };
+        target.repair_counted = true;
+        let Some(pause) = target.pace.repair(now, random) else {
+            target.contested_by = None;
+            return;
+        };
+        target.not_before = now.plus(pause.0);
+        let by = match &target.seen {
+            Seen::Present(live) => live.other_manager.clone(),
+            _ => None,
+        };
+        let by = by.unwrap_or_else(|| "somebody who deletes it".to_owned());
+        let message = format!("{by} keeps overwriting what the set says; repairing again later");
+        target.contested_by = Some(by);
+        self.set_phase(
+            key,
+            Phase::Failed {
+                reason: Reason::Fighting,
+                message,
+            },
+            now,
+        );
+    }
+
+    fn rest(&mut self, key: &ObjectKey, rest: Rest, now: Millis, random: &mut dyn FnMut() -> u64) {
+        let Some(target) = self.targets.get_mut(key) else {
+            return;
+        };
+        let phase = match rest {
+            Rest::InSync => Phase::InSync,
+            Rest::Suspended => Phase::Suspended,
+            Rest::Completed => Phase::Completed,
+            Rest::Terminating => Phase::Terminating,
+            Rest::Stray => Phase::Stray,
+        };
+        // Watches tell; the timer covers a watch that does not.
+        let again = match rest {
+            Rest::Terminating => Some(backoff(1, BLOCKED_RECHECK, BLOCKED_RECHECK, random())),
+            Rest::InSync if !target.is_established() => Some(RETRY_FIRST),
+            Rest::InSync => Some(backoff(1, RESYNC, RESYNC, random())),
+            Rest::Suspended | Rest::Completed | Rest::Stray => None,
+        };
+        if let Some(pause) = again {
+            self.reread_at(key, now.plus(pause.0));
+        }
+        self.mark_tried(key);
+        self.set_phase(key, phase, now);
+    }
+
+    pub(crate) fn set_phase(&mut self, key: &ObjectKey, phase: Phase, now: Millis) {
+        let Some(target) = self.targets.get_mut(key) else {
+            return;
+        };
+        if target.phase != phase {
+            target.phase = phase;
+            // What an object from the ledger is found to be first, it may have been since before this start.
+            target.since_before_boot = std::mem::take(&mut target.from_ledger);
+            if !target.since_before_boot {
+                target.since = now;
+            }
+            self.changed.insert(key.clone());
+        }
+    }
+
+    pub(crate) fn end_action(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
+    /// Something was tried for the target; when it was the last fresh one, interceptors may follow.
+    pub(crate) fn mark_tried(&mut self, key: &ObjectKey) {
+        if self.fresh.remove(key) {
+            self.wake_waiters(key);
+        }
+    }
+
+    pub(crate) fn wake_waiters(&mut self, key: &ObjectKey) {
+        for waiter in self.waiters.remove(key).unwrap_or_default() {
+            self.make_due(&waiter);
+        }
+    }
+
+    /// Every target, in key order.
+    pub fn targets(&self) -> impl Iterator<Item = (&ObjectKey, &Target)> {
+        self.targets.iter()
+    }
+
+    /// One target.
+    #[must_use]
+    pub fn target(&self, key: &ObjectKey) -> Option<&Target> {
+        self.targets.get(key)
+    }
+
+    /// Targets whose reportable state changed since the last call.
+    pub fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// True when nothing is due, under way or waiting for a retry.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.in_flight == 0
+            && self.due.is_empty()
+            && self.targets.values().all(|t| {
+                matches!(
+                    t.phase,
+                    Phase::InSync | Phase::Suspended | Phase::Completed | Phase::Stray | Phase::Buried(_)
+                )
+            })
+    }
+}
+
+/// The record says that the content wanted now was applied, and the object is there.
+fn is_applied(target: &Target) -> bool {
+    match (&target.want, &target.record) {
+        (Want::Entry(entry), Some(record)) => !diff::is_outdated(entry, record) && target.exists(),
+        _ => false,
+    }
+}

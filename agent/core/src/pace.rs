@@ -1,0 +1,90 @@
+//! When a target is tried again: exponential with jitter and a ceiling, counted per target, so that one bad
+//! object costs itself and nobody else.
+
+use crate::limits::{DRIFT_QUIET, DRIFT_TOLERATED, RETRY_CEILING, RETRY_FIRST};
+use shared::time::Millis;
+
+/// Delay before try number `tries` (1 = the first retry), between half and the whole of the exponential step.
+#[must_use]
+pub fn backoff(tries: u32, first: Millis, ceiling: Millis, random: u64) -> Millis {
+    let doubled = first
+        .0
+        .saturating_mul(1_u64.checked_shl(tries.saturating_sub(1)).unwrap_or(u64::MAX));
+    let step = doubled.clamp(1, ceiling.0.max(1));
+    let half = step / 2;
+    Millis(half + random % (step - half + 1))
+}
+
+/// Retry state of one target.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pace {
+    failures: u32,
+    repairs: u32,
+    last_repair: Option<Millis>,
+}
+
+impl Pace {
+    /// Forgets failures: the target's desired content changed or it succeeded.
+    pub fn reset(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Counts a failure and gives the delay until the next try.
+    pub fn fail(&mut self, random: u64) -> Millis {
+        self.failures = self.failures.saturating_add(1);
+        backoff(self.failures, RETRY_FIRST, RETRY_CEILING, random)
+    }
+
+    /// How often the target failed since it last succeeded or changed.
+    #[must_use]
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    /// Counts a repair of drift. Repairs that follow each other closely mean that two parties overwrite one
+    /// another; the answer is then the delay before the next repair, so that we do not feed the fight.
+    pub fn repair(&mut self, now: Millis, random: u64) -> Option<Millis> {
+        let quiet = self
+            .last_repair
+            .is_none_or(|last| now.0.saturating_sub(last.0) >= DRIFT_QUIET.0);
+        self.repairs = if quiet { 1 } else { self.repairs.saturating_add(1) };
+        self.last_repair = Some(now);
+        let over = self.repairs.checked_sub(DRIFT_TOLERATED).filter(|n| *n > 0)?;
+        Some(backoff(over, RETRY_FIRST, RETRY_CEILING, random))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn never_zero_for_long_and_never_above_the_ceiling(tries in 0_u32..200, random: u64) {
+            let d = backoff(tries, RETRY_FIRST, RETRY_CEILING, random);
+            prop_assert!(d.0 <= RETRY_CEILING.0);
+            prop_assert!(d.0 >= RETRY_FIRST.0 / 2);
+        }
+    }
+
+    #[test]
+    fn failures_grow_and_reset() {
+        let mut p = Pace::default();
+        let first = p.fail(0);
+        let _ = p.fail(0);
+        assert!(p.fail(0).0 > first.0);
+        p.reset();
+        assert_eq!(p.fail(0), first);
+    }
+
+    #[test]
+    fn a_fight_is_backed_off_and_quiet_forgives() {
+        let mut p = Pace::default();
+        for i in 0..DRIFT_TOLERATED {
+            assert_eq!(p.repair(Millis(u64::from(i)), 0), None, "repair {i} is at once");
+        }
+        assert!(p.repair(Millis(100), 0).is_some());
+        assert_eq!(p.repair(Millis(100 + DRIFT_QUIET.0), 0), None);
+    }
+}

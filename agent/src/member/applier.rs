@@ -1,0 +1,451 @@
+//! Stage 15: carries one action out against the member, with the ledger written at the right moments.
+//!
+//! Order for a create: read, decide, *intent* durable, apply, *record* durable. A crash between any two leaves
+//! either nothing, or an object whose nonce the open intent names. Nothing is forced onto an object that is
+//! not ours unless the policy says Overwrite, and a delete always carries the uid it means.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use agent_core::action::{Action, Outcome};
+use agent_core::decide::{self, Step};
+use agent_core::diff::Burial;
+use agent_core::effective;
+use agent_core::live::Live;
+use agent_core::observation::Observation;
+use agent_core::record::{Intent, ObjectRecord, Origin};
+use interpreter::Interpreter;
+use serde_json::{Value, json};
+use shared::ids::{Digest, Incarnation, ObjectKey};
+use shared::reason::Reason;
+use shared::set::{ConflictResolution, Entry};
+
+use super::api::{Api, ApplyMode, Target};
+use super::content::{self, Inside};
+use super::difference::differences;
+use super::errors::ApiError;
+use super::kinds::Kinds;
+use super::observe::observe;
+use super::release::release_patch;
+use crate::crash;
+use crate::ledger::{Ledger, LedgerError};
+use crate::random::Random;
+
+/// Carries actions out.
+pub struct Applier {
+    api: Api,
+    kinds: Rc<Kinds>,
+    ledger: Rc<RefCell<Ledger>>,
+    interpreter: Box<dyn Interpreter>,
+    incarnation: Incarnation,
+    random: Random,
+}
+
+/// Why an action did not end as wished.
+enum Trouble {
+    Api(ApiError),
+    Ledger(LedgerError),
+    Refused(Reason, String, Option<Box<Live>>),
+}
+
+impl From<ApiError> for Trouble {
+    fn from(e: ApiError) -> Self {
+        Self::Api(e)
+    }
+}
+
+impl From<LedgerError> for Trouble {
+    fn from(e: LedgerError) -> Self {
+        Self::Ledger(e)
+    }
+}
+
+/// What an action needs besides itself, gathered once.
+struct Job<'a> {
+    entry: &'a Entry,
+    record: Option<ObjectRecord>,
+    intent: Option<Intent>,
+    content: Value,
+    target: Target,
+    repair: bool,
+}
+
+impl Applier {
+    /// Puts one together.
+    #[must_use]
+    pub fn new(
+        api: Api,
+        kinds: Rc<Kinds>,
+        ledger: Rc<RefCell<Ledger>>,
+        interpreter: Box<dyn Interpreter>,
+        incarnation: Incarnation,
+        random: Random,
+    ) -> Self {
+        Self { api, kinds, ledger, interpreter, incarnation, random }
+    }
+
+    /// Carries one action out.
+    ///
+    /// # Errors
+    /// Only when the ledger is damaged: the caller must stop and set it aside.
+    pub async fn carry_out(&self, action: Action) -> Result<Outcome, LedgerError> {
+        let intent = match &action {
+            Action::Apply { intent, .. } => intent.clone(),
+            Action::Claim { intent, .. } => Some(intent.clone()),
+            _ => None,
+        };
+        let ended = match action {
+            Action::Read { key, api_version, record, template_generation } => {
+                self.read(&key, &api_version, record, template_generation).await
+            }
+            Action::Apply { entry, record, intent, repair } => self.apply(&entry, record, intent, repair).await,
+            Action::Delete { key, api_version, uid, again } => self.delete(&key, &api_version, &uid, again).await,
+            Action::Release { key, api_version, uid } => self.release(&key, &api_version, &uid).await,
+            Action::Claim { intent, record } => self.claim(intent, record).await,
+            Action::Bury { key, how } => self.bury(&key, how),
+        };
+        match ended {
+            Ok(outcome) => Ok(outcome),
+            Err(Trouble::Refused(reason, message, live)) => Ok(Outcome::Failed { reason, message, live, intent }),
+            Err(Trouble::Api(e)) => {
+                Ok(Outcome::Failed { reason: e.reason, message: e.message, live: None, intent })
+            }
+            Err(Trouble::Ledger(e)) if e.is_corrupt() => Err(e),
+            Err(Trouble::Ledger(e)) => {
+                let reason = if e.is_disk_full() { Reason::DiskFull } else { Reason::Pending };
+                Ok(Outcome::Failed { reason, message: with_source(&e), live: None, intent })
+            }
+        }
+    }
+
+    async fn target(&self, key: &ObjectKey, api_version: &str) -> Result<Target, ApiError> {
+        let resource = self.kinds.find(&self.api, api_version, &key.kind).await?;
+        if resource.namespaced == key.namespace.is_empty() {
+            let mut error = ApiError::of_answer(http::StatusCode::UNPROCESSABLE_ENTITY, b"{}");
+            let scope = if resource.namespaced { "namespaced" } else { "cluster-scoped" };
+            error.message = format!("{} is {scope} in this member", key.kind);
+            return Err(error);
+        }
+        Ok(Target { resource, namespace: key.namespace.clone(), name: key.name.clone() })
+    }
+
+    async fn get(&self, target: &Target) -> Result<Option<Value>, ApiError> {
+        let answer = self.api.read(target).await;
+        if answer.as_ref().is_err_and(ApiError::is_kind_absent) {
+            self.kinds.forget(&target.resource.api_version);
+        }
+        answer
+    }
+
+    fn live(&self, object: Option<&Value>) -> Option<Box<Live>> {
+        object.and_then(|o| Live::read(o, &self.incarnation)).map(Box::new)
+    }
+
+    async fn read(
+        &self,
+        key: &ObjectKey,
+        api_version: &str,
+        record: Option<ObjectRecord>,
+        template_generation: Option<u64>,
+    ) -> Result<Outcome, Trouble> {
+        let target = match self.target(key, api_version).await {
+            // Without its kind an object cannot exist.
+            Err(e) if e.reason == Reason::ApiAbsent => {
+                return Ok(Outcome::Read { live: None, observation: None, record });
+            }
+            other => other?,
+        };
+        let object = self.get(&target).await?;
+        let live = self.live(object.as_ref());
+        let record = self.note_completion(record, live.as_deref())?;
+        let ours = record.as_ref().zip(live.as_deref()).is_some_and(|(r, l)| r.uid == l.uid);
+        let observation = match (object, template_generation) {
+            (Some(object), Some(generation)) if ours => Some(self.observed(object, generation)),
+            _ => None,
+        };
+        Ok(Outcome::Read { live, observation, record })
+    }
+
+    fn observed(&self, object: Value, generation: u64) -> Observation {
+        observe(self.interpreter.as_ref(), object, generation)
+    }
+
+    /// A Job or Pod that has ended is remembered as such, so that its later absence is not drift.
+    fn note_completion(
+        &self,
+        record: Option<ObjectRecord>,
+        live: Option<&Live>,
+    ) -> Result<Option<ObjectRecord>, LedgerError> {
+        let Some(mut record) = record else { return Ok(None) };
+        if live.is_some_and(|l| l.completed && l.uid == record.uid) && !record.completed {
+            record.completed = true;
+            self.ledger.borrow_mut().put_record(&record, wall(), "ran to its end")?;
+        }
+        Ok(Some(record))
+    }
+
+    async fn apply(
+        &self,
+        entry: &Entry,
+        record: Option<ObjectRecord>,
+        intent: Option<Intent>,
+        repair: bool,
+    ) -> Result<Outcome, Trouble> {
+        let content = self.content(entry)?;
+        let api_version = content.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let target = self.target(&entry.key, &api_version).await?;
+        let object = self.get(&target).await?;
+        let live = self.live(object.as_ref());
+        let step = decide::decide(entry, record.as_ref(), intent.as_ref(), live.as_deref());
+        let job = Job { entry, record, intent, content, target, repair };
+        match (step, object) {
+            (Step::Create, _) => self.create(job).await,
+            (Step::Update { origin, nonce }, Some(observed)) => {
+                let desired = effective::marked(job.content.clone(), entry, &self.incarnation, nonce);
+                let what = if job.repair { "repaired" } else { "applied" };
+                self.force(job, &desired, &observed, ObjectRecord { nonce, ..self.blank(entry, &api_version, origin) }, what)
+                    .await
+            }
+            (Step::Take, Some(observed)) => {
+                let desired = effective::marked(job.content.clone(), entry, &self.incarnation, None);
+                let blank = self.blank(entry, &api_version, Origin::Adopted);
+                self.force(job, &desired, &observed, blank, "adopted").await
+            }
+            (Step::Conflict, Some(observed)) => Err(self.conflict(job, &observed, live).await),
+            (Step::Replace { uid }, _) => {
+                let record = job.record.filter(|r| r.uid == uid);
+                let record = match (record, &job.intent) {
+                    (Some(record), _) => Some(record),
+                    (None, Some(intent)) => Some(self.claimed(intent, live.as_deref())?),
+                    (None, None) => None,
+                };
+                Ok(Outcome::Seen { live, record, intent: None })
+            }
+            (Step::Wait | Step::Completed, _) => {
+                Ok(Outcome::Seen { live, record: job.record, intent: job.intent })
+            }
+            // The other steps follow only from an object that was read.
+            (Step::Update { .. } | Step::Take | Step::Conflict, None) => {
+                Ok(Outcome::Seen { live: None, record: job.record, intent: job.intent })
+            }
+        }
+    }
+
+    fn content(&self, entry: &Entry) -> Result<Value, Trouble> {
+        let bytes = self.ledger.borrow().content(&entry.digest)?;
+        let Some(bytes) = bytes else {
+            return Err(Trouble::Refused(Reason::Pending, "its content is not in the ledger yet".to_owned(), None));
+        };
+        serde_json::from_slice(&bytes)
+            .map_err(|e| Trouble::Refused(Reason::Malformed, format!("the content is not JSON: {e}"), None))
+    }
+
+    fn blank(&self, entry: &Entry, api_version: &str, origin: Origin) -> ObjectRecord {
+        ObjectRecord {
+            key: entry.key.clone(),
+            api_version: api_version.to_owned(),
+            uid: String::new(),
+            nonce: None,
+            origin,
+            content: entry.digest,
+            template_uid: entry.template_uid.clone(),
+            fields: None,
+            completed: false,
+        }
+    }
+
+    async fn create(&self, job: Job<'_>) -> Result<Outcome, Trouble> {
+        let api_version = job.target.resource.api_version.clone();
+        let intent = Intent {
+            key: job.entry.key.clone(),
+            api_version: api_version.clone(),
+            nonce: self.random.nonce(),
+            template_uid: job.entry.template_uid.clone(),
+        };
+        self.ledger.borrow().put_intent(&intent)?;
+        crash::point("intent-apply");
+        let desired = effective::marked(job.content, job.entry, &self.incarnation, Some(intent.nonce));
+        let mode = ApplyMode { force: false, dry_run: false };
+        let applied = match self.api.apply(&job.target, &desired, mode).await {
+            Ok(applied) => applied,
+            // Nothing was written; the intent stays open in case the answer and not the create was lost.
+            Err(e) => {
+                let reason = if e.is_conflict() { Reason::Pending } else { e.reason };
+                return Ok(Outcome::Failed { reason, message: e.message, live: None, intent: Some(intent) });
+            }
+        };
+        crash::point("apply-record");
+        if !applied.created {
+            // Somebody made it between our read and our apply: give back every field and look again.
+            let empty = json!({"apiVersion": api_version, "kind": job.entry.key.kind,
+                "metadata": {"name": job.entry.key.name}});
+            self.api.apply(&job.target, &empty, mode).await?;
+            self.ledger.borrow().drop_intent(&job.entry.key)?;
+            let message = "another object appeared under this name while it was being created".to_owned();
+            return Ok(Outcome::Failed { reason: Reason::Pending, message, live: None, intent: None });
+        }
+        let mut record = self.blank(job.entry, &api_version, Origin::Created);
+        record.nonce = Some(intent.nonce);
+        self.record(record, applied.object, job.entry, if job.repair { "created again" } else { "created" })
+    }
+
+    /// Applies with force onto an object that was read, bound to its uid.
+    async fn force(
+        &self,
+        job: Job<'_>,
+        desired: &Value,
+        observed: &Value,
+        record: ObjectRecord,
+        what: &str,
+    ) -> Result<Outcome, Trouble> {
+        let replicas = job.entry.retain_replicas || self.is_autoscaled(&job.target, desired, observed).await?;
+        let mut send = effective::retained(self.interpreter.as_ref(), desired, observed, replicas)
+            .map_err(|e| Trouble::Refused(Reason::Invalid, e.to_string(), None))?;
+        if let Some(metadata) = send.get_mut("metadata").and_then(Value::as_object_mut)
+            && let Some(uid) = observed.pointer("/metadata/uid").cloned()
+        {
+            metadata.insert("uid".to_owned(), uid);
+        }
+        let mode = ApplyMode { force: true, dry_run: false };
+        let applied = match self.api.apply(&job.target, &send, mode).await {
+            Err(e) if e.is_conflict() => {
+                let message = "the object changed while it was being applied; trying again".to_owned();
+                return Err(Trouble::Refused(Reason::Pending, message, None));
+            }
+            other => other?,
+        };
+        crash::point("apply-record");
+        let completed = job.record.as_ref().is_some_and(|r| r.completed && r.template_uid == record.template_uid);
+        self.record(ObjectRecord { completed, ..record }, applied.object, job.entry, what)
+    }
+
+    fn record(&self, record: ObjectRecord, object: Value, entry: &Entry, what: &str) -> Result<Outcome, Trouble> {
+        let Some(live) = Live::read(&object, &self.incarnation) else {
+            let message = "the member answered an apply with an object without uid".to_owned();
+            return Err(Trouble::Refused(Reason::Invalid, message, None));
+        };
+        let record = ObjectRecord { uid: live.uid.clone(), fields: live.fields, ..record };
+        self.ledger.borrow_mut().put_record(&record, wall(), what)?;
+        let observation = Some(self.observed(object, entry.template_generation));
+        Ok(Outcome::Applied { record, live: Box::new(live), observation })
+    }
+
+    /// Whether a HorizontalPodAutoscaler of the member targets the object. Asked only where replicas differ.
+    async fn is_autoscaled(&self, target: &Target, desired: &Value, observed: &Value) -> Result<bool, ApiError> {
+        let (Some(want), Some(have)) = (desired.pointer("/spec/replicas"), observed.pointer("/spec/replicas")) else {
+            return Ok(false);
+        };
+        if want == have || !target.resource.namespaced {
+            return Ok(false);
+        }
+        content::autoscaler_targets(&self.api, &target.namespace, &target.resource.kind, &target.name).await
+    }
+
+    async fn conflict(&self, job: Job<'_>, observed: &Value, live: Option<Box<Live>>) -> Trouble {
+        let desired = effective::marked(job.content, job.entry, &self.incarnation, None);
+        let dry = self.api.apply(&job.target, &desired, ApplyMode { force: true, dry_run: true }).await;
+        let what = match dry {
+            Ok(applied) => differences(observed, &applied.object),
+            Err(e) => format!("the differences cannot be told: {}", e.message),
+        };
+        let hint = match job.entry.conflict_resolution {
+            ConflictResolution::Abort => "conflictResolution is Abort",
+            ConflictResolution::Overwrite => "it is taken over",
+        };
+        let message = format!("an object of this name exists and is not managed by this fleet ({hint}); {what}");
+        Trouble::Refused(Reason::Conflict, message, live)
+    }
+
+    async fn delete(&self, key: &ObjectKey, api_version: &str, uid: &str, again: bool) -> Result<Outcome, Trouble> {
+        let target = match self.target(key, api_version).await {
+            Err(e) if e.reason == Reason::ApiAbsent => return Ok(Outcome::Deleted),
+            other => other?,
+        };
+        if !again {
+            let ours = |other: &Inside| self.ledger.borrow().holds_uid(&other.uid).unwrap_or(false);
+            if let Some(found) = content::foreign_content(&self.api, key, &self.kinds, ours).await? {
+                let message = format!("deletion is held: it contains {found}, which this fleet did not make");
+                return Err(Trouble::Refused(Reason::ForeignContent, message, None));
+            }
+        }
+        let accepted = self.api.delete(&target, uid).await?;
+        crash::point("delete-record");
+        let what = if accepted { "deleted" } else { "was gone already" };
+        self.ledger.borrow().note(key, wall(), what)?;
+        Ok(Outcome::Deleted)
+    }
+
+    async fn release(&self, key: &ObjectKey, api_version: &str, uid: &str) -> Result<Outcome, Trouble> {
+        let target = self.target(key, api_version).await?;
+        if let Some(object) = self.get(&target).await?
+            && object.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid)
+            && let Some(patch) = release_patch(&object)
+        {
+            match self.api.json_patch(&target, &patch).await {
+                Err(e) if e.is_conflict() || e.reason == Reason::Invalid => {
+                    let message = "the object changed while it was being released; trying again".to_owned();
+                    return Err(Trouble::Refused(Reason::Pending, message, None));
+                }
+                other => other?,
+            };
+        }
+        self.ledger.borrow_mut().drop_object(key, wall(), "released")?;
+        Ok(Outcome::Released)
+    }
+
+    async fn claim(&self, intent: Intent, record: Option<ObjectRecord>) -> Result<Outcome, Trouble> {
+        let object = match self.target(&intent.key, &intent.api_version).await {
+            Err(e) if e.reason == Reason::ApiAbsent => None,
+            Err(e) => return Err(e.into()),
+            Ok(target) => self.get(&target).await?,
+        };
+        let live = self.live(object.as_ref());
+        if live.as_deref().is_some_and(|l| decide::claims(&intent, l)) {
+            let record = self.claimed(&intent, live.as_deref())?;
+            return Ok(Outcome::Seen { live, record: Some(record), intent: None });
+        }
+        self.ledger.borrow().drop_intent(&intent.key)?;
+        Ok(Outcome::Seen { live, record, intent: None })
+    }
+
+    /// Records what our create made although its answer was lost.
+    fn claimed(&self, intent: &Intent, live: Option<&Live>) -> Result<ObjectRecord, LedgerError> {
+        let record = ObjectRecord {
+            key: intent.key.clone(),
+            api_version: intent.api_version.clone(),
+            uid: live.map(|l| l.uid.clone()).unwrap_or_default(),
+            nonce: Some(intent.nonce),
+            origin: Origin::Created,
+            // Which content the lost create carried is not known: whatever is wanted now is applied.
+            content: Digest([0; 32]),
+            template_uid: intent.template_uid.clone(),
+            fields: live.and_then(|l| l.fields),
+            completed: live.is_some_and(|l| l.completed),
+        };
+        self.ledger.borrow_mut().put_record(&record, wall(), "created (found by its nonce)")?;
+        Ok(record)
+    }
+
+    fn bury(&self, key: &ObjectKey, how: Burial) -> Result<Outcome, Trouble> {
+        let what = match how {
+            Burial::Deleted => "gone",
+            Burial::Released => "no longer managed",
+            Burial::NeverOurs => "was never ours",
+            Burial::Replaced => "another object has the name now; not ours",
+        };
+        self.ledger.borrow_mut().drop_object(key, wall(), what)?;
+        Ok(Outcome::Buried(how))
+    }
+}
+
+/// The machine's clock, for people who read the journal; no decision looks at it.
+fn wall() -> i64 {
+    crate::clock::wall_seconds().0
+}
+
+fn with_source(error: &LedgerError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,12 @@
+//! The member's own API: requests, kinds, error classes, and what is done with them.
+
+pub mod api;
+pub mod applier;
+pub mod capacity;
+pub mod content;
+pub mod difference;
+pub mod errors;
+pub mod kinds;
+pub mod observe;
+pub mod observer;
+pub mod release;
