@@ -1,1 +1,3 @@
 //! Support for the test rings: real members, scenarios, simulation, conformance.
+
+pub mod real;

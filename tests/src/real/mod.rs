@@ -1,0 +1,9 @@
+//! Real parts for the tests: hub and agents as processes, whole member control planes, and the real kubectl.
+
+pub mod fleet;
+pub mod hub;
+pub mod kubectl;
+pub mod process;
+pub mod random;
+pub mod site;
+pub mod wait;
