@@ -1,10 +1,15 @@
 //! Shell of the hub: HTTP, SQLite, MQTT and time around the decisions of hub-core.
 
 pub mod bus;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod crash;
+pub mod fleet;
 pub mod gateway;
+pub mod init;
 pub mod keys;
 pub mod limits;
 pub mod listen;
+pub mod run;
 pub mod store;

@@ -29,7 +29,7 @@ use shared::ids::{FleetId, IdError, KeyNumber, PublicKey, Signature, from_hex};
 use shared::keys::{HubKeys, KeyError, KeyStatement, RootPin, SigningKey};
 use shared::time::UnixSeconds;
 
-pub(crate) use certificates::{certificate_der, check_name, key_der};
+pub(crate) use certificates::{certificate_der, key_der};
 pub use settings::Settings;
 
 use certificates::Pair;
@@ -126,7 +126,7 @@ impl Keys {
         settings: &Settings,
         now: UnixSeconds,
     ) -> Result<(), KeysError> {
-        settings.names.iter().try_for_each(|name| check_name(name))?;
+        settings.check()?;
         let random = SystemRandom::new();
         let (root, root_pkcs8) = SigningKey::generate(&random)?;
         let (signer, signer_pkcs8) = SigningKey::generate(&random)?;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::certificates::check_name;
 use super::{KeysError, files};
 
 pub(super) const FILE: &str = "hub.json";
@@ -32,6 +33,14 @@ impl Settings {
         };
         settings.server = settings.server_for(listen);
         settings
+    }
+
+    /// Refuses names that no certificate can carry.
+    ///
+    /// # Errors
+    /// [`KeysError::Name`].
+    pub fn check(&self) -> Result<(), KeysError> {
+        self.names.iter().try_for_each(|name| check_name(name))
     }
 
     /// The URL clients use when the hub listens on `address`: the first name, else the address itself.

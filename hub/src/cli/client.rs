@@ -1,0 +1,82 @@
+//! The hub's API as the command line needs it.
+
+use std::path::Path;
+
+use anyhow::Context;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// Paths of our own group.
+const FLEET: &str = "/apis/fleet.pinnace.dev/v1alpha1";
+
+/// A connection to the hub of a kubeconfig.
+pub(super) struct Hub {
+    client: Client,
+}
+
+impl Hub {
+    /// Reads the kubeconfig.
+    pub(super) async fn open(file: Option<&Path>) -> anyhow::Result<Self> {
+        let config = match file {
+            Some(path) => {
+                let read = Kubeconfig::read_from(path);
+                let kubeconfig = read.with_context(|| format!("kubeconfig {}", path.display()))?;
+                Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await
+            }
+            None => Config::from_kubeconfig(&KubeConfigOptions::default()).await,
+        };
+        let config = config.context("no usable kubeconfig (give --kubeconfig FILE or set KUBECONFIG)")?;
+        Ok(Self {
+            client: Client::try_from(config).context("kubeconfig")?,
+        })
+    }
+
+    /// Namespace of the kubeconfig's context.
+    pub(super) fn namespace(&self) -> &str {
+        self.client.default_namespace()
+    }
+
+    /// GET in our group.
+    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let request = http::Request::get(format!("{FLEET}/{path}")).body(Vec::new())?;
+        self.client.request(request).await.map_err(one_line)
+    }
+
+    /// POST in our group.
+    pub(super) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> anyhow::Result<T> {
+        let request = http::Request::post(format!("{FLEET}/{path}"))
+            .header(http::header::CONTENT_TYPE, "application/json")
+            .body(serde_json::to_vec(body)?)?;
+        self.client.request(request).await.map_err(one_line)
+    }
+
+    /// Every Cluster object.
+    pub(super) async fn clusters(&self) -> anyhow::Result<Vec<Value>> {
+        let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
+        let request = http::Request::get(path).body(Vec::new())?;
+        let list: Value = self.client.request(request).await.map_err(one_line)?;
+        Ok(list["items"].as_array().cloned().unwrap_or_default())
+    }
+}
+
+/// The hub's own words, or what kept it from answering.
+fn one_line(error: kube::Error) -> anyhow::Error {
+    match error {
+        kube::Error::Api(status) => anyhow::anyhow!("{} ({})", status.message, status.reason),
+        other => {
+            // The outer errors only say "client error"; the cause is at the end of the chain.
+            let mut cause: &dyn std::error::Error = &other;
+            while let Some(source) = cause.source() {
+                cause = source;
+            }
+            anyhow::anyhow!("the hub did not answer: {cause}")
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! `pinnace`: tokens, explanations and clusters, through the hub's API with an ordinary kubeconfig.
+
+mod client;
+mod print;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::fleet::wire::{ClusterAction, Explanation, JoinToken, JoinTokenSpec, ReconcileMode};
+use client::Hub;
+
+/// The fleet from the command line.
+#[derive(Debug, Parser)]
+#[command(name = "pinnace", version, about)]
+pub struct Cli {
+    /// Kubeconfig of the hub; else KUBECONFIG, else ~/.kube/config.
+    #[arg(long, global = true, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Join tokens.
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Why an object is where it is: policy, clusters, and the state of each.
+    Why(WhyArgs),
+    /// Clusters of the fleet.
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
+}
+
+#[derive(Debug, Subcommand)]
+enum TokenCommand {
+    /// Allow one cluster to join and print the line to run there.
+    Create(TokenArgs),
+}
+
+#[derive(Debug, Args)]
+struct TokenArgs {
+    /// Name of the cluster.
+    name: String,
+    /// Labels of the Cluster object: `key=value,key=value`.
+    #[arg(long, value_name = "K=V,…", value_parser = parse_labels)]
+    labels: Option<BTreeMap<String, String>>,
+    /// Provider of the cluster.
+    #[arg(long, default_value = "")]
+    provider: String,
+    /// Region of the cluster.
+    #[arg(long, default_value = "")]
+    region: String,
+    /// Zones of the cluster: `a,b`.
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    zones: Vec<String>,
+    /// How long the token is good: `30m`, `24h`, `7d`.
+    #[arg(long, default_value = "24h", value_parser = parse_duration)]
+    ttl: Duration,
+    /// Address of the hub in the join line, if agents reach it by another one.
+    #[arg(long, value_name = "HOST:PORT")]
+    hub: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct WhyArgs {
+    /// `KIND/NAME`, for example `Deployment/web`, `deploy/web` or `deployments.apps/web`.
+    object: String,
+    /// Namespace; the one of the kubeconfig's context if not given.
+    #[arg(short, long)]
+    namespace: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ClusterCommand {
+    /// List clusters.
+    List,
+    /// Decide what happens to a cluster whose agent holds more than this hub knows (HubBehind).
+    Reconcile {
+        /// Name of the cluster.
+        name: String,
+        /// The hub wins: what it does not want becomes tombstones.
+        #[arg(long, required = true)]
+        push_hub: bool,
+    },
+    /// End a cluster's enrolment at once. Its workloads stay as they are.
+    Revoke {
+        /// Name of the cluster.
+        name: String,
+    },
+}
+
+/// Runs one command.
+///
+/// # Errors
+/// One line for a person.
+pub fn run(cli: &Cli) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(dispatch(cli))
+}
+
+async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
+    let hub = Hub::open(cli.kubeconfig.as_deref()).await?;
+    match &cli.command {
+        Command::Token(TokenCommand::Create(args)) => {
+            let token: JoinToken = hub.post("jointokens", &JoinToken::request(args.spec())).await?;
+            println!(
+                "{}",
+                token.status.map(|status| status.join_line).unwrap_or_default()
+            );
+        }
+        Command::Why(args) => {
+            let (kind, name) = parse_object(&args.object)?;
+            let namespace = args.namespace.as_deref().unwrap_or(hub.namespace());
+            let path = format!("explanations/{kind}/{namespace}/{name}");
+            let explanation: Explanation = hub.get(&path).await?;
+            print!("{}", print::explanation(&explanation));
+        }
+        Command::Cluster(ClusterCommand::List) => {
+            print!(
+                "{}",
+                print::clusters(&hub.clusters().await?, crate::clock::wall())
+            );
+        }
+        Command::Cluster(ClusterCommand::Reconcile {
+            name,
+            push_hub: _required,
+        }) => {
+            let body = ClusterAction {
+                mode: Some(ReconcileMode::PushHub),
+            };
+            let done: serde_json::Value = hub.post(&format!("clusters/{name}/reconcile"), &body).await?;
+            println!("{}", done["message"].as_str().unwrap_or("done"));
+        }
+        Command::Cluster(ClusterCommand::Revoke { name }) => {
+            let body = ClusterAction { mode: None };
+            let done: serde_json::Value = hub.post(&format!("clusters/{name}/revoke"), &body).await?;
+            println!("{}", done["message"].as_str().unwrap_or("done"));
+        }
+    }
+    Ok(())
+}
+
+impl TokenArgs {
+    fn spec(&self) -> JoinTokenSpec {
+        JoinTokenSpec {
+            cluster: self.name.clone(),
+            labels: self.labels.clone().unwrap_or_default(),
+            provider: self.provider.clone(),
+            region: self.region.clone(),
+            zones: self.zones.clone(),
+            ttl_seconds: i64::try_from(self.ttl.as_secs()).unwrap_or(i64::MAX),
+            hub: self.hub.clone(),
+        }
+    }
+}
+
+fn parse_object(text: &str) -> anyhow::Result<(&str, &str)> {
+    match text.split_once('/') {
+        Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => Ok((kind, name)),
+        _ => anyhow::bail!("{text:?} is not KIND/NAME"),
+    }
+}
+
+fn parse_labels(text: &str) -> Result<BTreeMap<String, String>, String> {
+    text.split(',')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| match pair.split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+            _ => Err(format!("{pair:?} is not KEY=VALUE")),
+        })
+        .collect()
+}
+
+/// A number with `s`, `m`, `h` or `d`.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is not a duration such as 30m, 24h or 7d");
+    let unit = text.chars().next_back().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - unit.len_utf8()]
+        .parse()
+        .map_err(|_| wrong())?;
+    if number == 0 {
+        return Err(wrong());
+    }
+    number
+        .checked_mul(seconds)
+        .map(Duration::from_secs)
+        .ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+        for good in [
+            "pinnace token create shop --labels a=b,c= --zones x,y --ttl 7d",
+            "pinnace why deploy/web -n prod --kubeconfig f",
+            "pinnace cluster list",
+            "pinnace cluster reconcile shop --push-hub",
+            "pinnace cluster revoke shop",
+        ] {
+            assert!(Cli::try_parse_from(good.split(' ')).is_ok(), "{good}");
+        }
+        for bad in [
+            "pinnace",
+            "pinnace token create",
+            "pinnace cluster reconcile shop",
+            "pinnace why",
+        ] {
+            assert!(Cli::try_parse_from(bad.split(' ')).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn values_are_read_or_refused() {
+        assert_eq!(parse_duration("90m"), Ok(Duration::from_secs(5_400)));
+        for bad in [
+            "",
+            "1",
+            "h",
+            "0h",
+            "-1h",
+            "1w",
+            "1.5h",
+            "99999999999999999999d",
+            "1é",
+        ] {
+            assert!(parse_duration(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_labels("a=b,c=").unwrap().len(), 2);
+        assert!(parse_labels("a").is_err() && parse_labels("=b").is_err());
+        assert_eq!(parse_object("deploy/web").unwrap(), ("deploy", "web"));
+        for bad in ["web", "/web", "deploy/", "a/b/c"] {
+            assert!(parse_object(bad).is_err(), "{bad}");
+        }
+    }
+}

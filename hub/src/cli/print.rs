@@ -1,0 +1,166 @@
+//! Text for people.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+use shared::time::UnixSeconds;
+
+use crate::fleet::wire::Explanation;
+
+/// What `pinnace why` prints.
+pub(super) fn explanation(explanation: &Explanation) -> String {
+    let mut out = format!("{}\n", explanation.object);
+    for decision in &explanation.decisions {
+        line(
+            &mut out,
+            format_args!("  {}: {}", decision.reason, decision.message),
+        );
+    }
+    let mut rows = vec![
+        ["CLUSTER", "STATE", "REASON", "AGE", "MESSAGE"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for cluster in &explanation.clusters {
+        let age = cluster.age_seconds.map_or_else(|| "never".to_owned(), age);
+        let bound = if cluster.at_least { "≥" } else { "" };
+        rows.push(vec![
+            cluster.cluster.clone(),
+            cluster.state.clone(),
+            cluster.reason.clone(),
+            format!("{bound}{age}"),
+            cluster.message.replace('\n', " "),
+        ]);
+    }
+    if rows.len() > 1 {
+        out.push_str(&table(&rows));
+    }
+    out
+}
+
+/// What `pinnace cluster list` prints.
+pub(super) fn clusters(items: &[Value], now: UnixSeconds) -> String {
+    if items.is_empty() {
+        return "No clusters yet. `pinnace token create NAME` prints the line that lets one join.\n"
+            .to_owned();
+    }
+    let mut rows = vec![
+        ["NAME", "VERSION", "MODE", "READY", "REASON", "AGE"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for item in items {
+        let ready = item["status"]["conditions"]
+            .as_array()
+            .and_then(|conditions| conditions.iter().find(|condition| condition["type"] == "Ready"));
+        let created = item["metadata"]["creationTimestamp"]
+            .as_str()
+            .and_then(UnixSeconds::parse_rfc3339);
+        rows.push(vec![
+            text(&item["metadata"]["name"]),
+            text(&item["status"]["kubernetesVersion"]),
+            text(&item["spec"]["syncMode"]),
+            ready.map_or_else(|| "Unknown".to_owned(), |ready| text(&ready["status"])),
+            ready.map_or_else(String::new, |ready| text(&ready["reason"])),
+            created.map_or_else(String::new, |created| age(now.0 - created.0)),
+        ]);
+    }
+    table(&rows)
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// `5s`, `3m`, `2h`, `9d`, as kubectl shortens them.
+fn age(seconds: i64) -> String {
+    match seconds.max(0) {
+        s @ 0..=119 => format!("{s}s"),
+        s @ 120..=7_199 => format!("{}m", s / 60),
+        s @ 7_200..=172_799 => format!("{}h", s / 3_600),
+        s => format!("{}d", s / 86_400),
+    }
+}
+
+/// Columns padded to their widest cell, three spaces between them.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut out = String::new();
+    for row in rows {
+        let mut text = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let padding = width - cell.chars().count() + 3;
+            text.push_str(cell);
+            text.extend(std::iter::repeat_n(' ', padding));
+        }
+        line(&mut out, format_args!("{}", text.trim_end()));
+    }
+    out
+}
+
+fn line(out: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _infallible = writeln!(out, "{arguments}");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fleet::wire::{ClusterState, Decision};
+
+    #[test]
+    fn an_explanation_reads_from_general_to_particular() {
+        let state = |cluster: &str, age_seconds, at_least| ClusterState {
+            cluster: cluster.to_owned(),
+            state: "Applied".to_owned(),
+            reason: "Applied".to_owned(),
+            message: String::new(),
+            age_seconds,
+            at_least,
+        };
+        let text = explanation(&Explanation {
+            object: "Deployment.apps prod/web".to_owned(),
+            decisions: vec![Decision {
+                reason: "PolicyMatched".to_owned(),
+                message: "web-policy".to_owned(),
+            }],
+            clusters: vec![
+                state("a", Some(150), false),
+                state("shop-1", Some(7_300), true),
+                state("b", None, false),
+            ],
+        });
+        assert_eq!(
+            text,
+            "Deployment.apps prod/web\n  PolicyMatched: web-policy\n\
+             CLUSTER   STATE     REASON    AGE     MESSAGE\n\
+             a         Applied   Applied   2m\n\
+             shop-1    Applied   Applied   ≥2h\n\
+             b         Applied   Applied   never\n"
+        );
+    }
+
+    #[test]
+    fn clusters_are_listed_with_what_is_known() {
+        let cluster = json!({
+            "metadata": {"name": "shop", "creationTimestamp": "1970-01-01T00:00:00Z"},
+            "spec": {"syncMode": "Pull"},
+            "status": {"kubernetesVersion": "v1.36.0",
+                       "conditions": [{"type": "Ready", "status": "False", "reason": "Silent"}]},
+        });
+        assert_eq!(
+            clusters(&[cluster], UnixSeconds(90)),
+            "NAME   VERSION   MODE   READY   REASON   AGE\nshop   v1.36.0   Pull   False   Silent   90s\n"
+        );
+        assert!(clusters(&[], UnixSeconds(0)).contains("pinnace token create"));
+    }
+}

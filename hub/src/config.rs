@@ -1,0 +1,73 @@
+//! Command line of `pinnace-hub`: raw flags here, checked values for the rest.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Where a hub listens unless told otherwise.
+const DEFAULT_LISTEN: &str = "127.0.0.1:6443";
+
+/// One hub for a fleet of Kubernetes clusters.
+#[derive(Debug, Parser)]
+#[command(name = "pinnace-hub", version, about)]
+pub struct Cli {
+    /// What to log to stderr, for example `info` or `hub=debug`.
+    #[arg(
+        long,
+        global = true,
+        env = "PINNACE_LOG",
+        default_value = "warn,rumqttd=off",
+        value_name = "FILTER"
+    )]
+    pub log: String,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `pinnace-hub` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make keys, database and DIR/admin.kubeconfig in an empty directory.
+    Init(InitArgs),
+    /// Print the names of the crash points of this build.
+    #[command(hide = true)]
+    CrashPoints,
+}
+
+/// Flags of `init`.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// Data directory; made if it is missing.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Host name or IP address by which clients and agents reach the hub; may be repeated, the first one goes into
+    /// admin.kubeconfig and join lines.
+    #[arg(long = "san", value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Address to listen on later.
+    #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_LISTEN)]
+    pub listen: SocketAddr,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn flags_are_consistent() {
+        Cli::command().debug_assert();
+        let cli =
+            Cli::try_parse_from(["pinnace-hub", "init", "--data", "d", "--san", "a", "--san", "b"]).unwrap();
+        match cli.command {
+            Command::Init(init) => {
+                assert_eq!(init.names, ["a", "b"]);
+                assert_eq!(init.listen, DEFAULT_LISTEN.parse().unwrap());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Bodies of the group `fleet.pinnace.dev/v1alpha1`, shared by the routes and the command line.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// `apiVersion` of every body.
+pub const API_VERSION: &str = "fleet.pinnace.dev/v1alpha1";
+
+/// A request for a join token, and the answer to it. The secret is in the answer only; the hub keeps its hash.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JoinToken {
+    /// [`API_VERSION`].
+    pub api_version: String,
+    /// `JoinToken`.
+    pub kind: String,
+    /// What is asked for.
+    pub spec: JoinTokenSpec,
+    /// The hub's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<JoinTokenStatus>,
+}
+
+/// What a token allows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JoinTokenSpec {
+    /// The one cluster that may join with it.
+    pub cluster: String,
+    /// Labels of the Cluster object.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// `spec.provider` of the Cluster.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub provider: String,
+    /// `spec.region` of the Cluster.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub region: String,
+    /// `spec.zones` of the Cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub zones: Vec<String>,
+    /// Seconds from now until it expires.
+    pub ttl_seconds: i64,
+    /// `HOST:PORT` in the join line, instead of the hub's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hub: Option<String>,
+}
+
+/// The token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinTokenStatus {
+    /// What to run on the member.
+    pub join_line: String,
+    /// RFC 3339.
+    pub expires: String,
+}
+
+impl JoinToken {
+    /// A request.
+    #[must_use]
+    pub fn request(spec: JoinTokenSpec) -> Self {
+        Self {
+            api_version: API_VERSION.to_owned(),
+            kind: "JoinToken".to_owned(),
+            spec,
+            status: None,
+        }
+    }
+}
+
+/// How a cluster of state `HubBehind` is reconciled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReconcileMode {
+    /// The hub wins; what it does not want becomes tombstones.
+    PushHub,
+}
+
+/// Body of `clusters/NAME/reconcile` and `clusters/NAME/revoke`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterAction {
+    /// For `reconcile`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<ReconcileMode>,
+}
+
+/// Answer of `explanations/KIND/NAMESPACE/NAME`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// `Deployment.apps prod/web`.
+    pub object: String,
+    /// What the hub decided and why, one sentence each, most general first.
+    pub decisions: Vec<Decision>,
+    /// Each cluster that is, was or will be a target, by name.
+    pub clusters: Vec<ClusterState>,
+}
+
+/// One decision about the object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    /// Stable code.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+/// State of the object in one cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterState {
+    /// The cluster.
+    pub cluster: String,
+    /// One word: `Applied`, `Waiting`, `Conflict`, …
+    pub state: String,
+    /// Stable code.
+    pub reason: String,
+    /// For people; may be empty.
+    pub message: String,
+    /// How old this knowledge is, in seconds; absent if nothing was ever heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<i64>,
+    /// The age is a lower bound.
+    #[serde(default)]
+    pub at_least: bool,
+}
