@@ -74,7 +74,7 @@ func run(command func() *cobra.Command) int {
 
 // runKubectl sets the verbosity before the command is made, because plug-in and preference handling log too.
 func runKubectl() {
-	_ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
+	_, _ = logs.GlogSetter(kubectl.GetLogVerbosity(os.Args))
 	if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
 		util.CheckErr(err)
 	}
