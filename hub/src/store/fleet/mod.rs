@@ -20,3 +20,6 @@ pub(super) use gc::collect;
 pub use reports::{Ingested, TargetReport};
 pub use sets::CurrentSet;
 pub use targets::{Target, TargetState, Tombstoned};
+
+#[cfg(test)]
+mod tests;
