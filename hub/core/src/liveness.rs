@@ -185,33 +185,43 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Looks again. Answers the recorded status, its reason, and whether it changed.
+    /// Looks again. Answers status and reason if they are to be recorded anew.
+    ///
+    /// The first word of a cluster in this life of the hub counts at once. Until then a cluster known from a
+    /// former life keeps what is recorded for as long as a failure must last: a restart of the hub is no news.
     pub fn turn(
         &mut self,
         hub_started: Millis,
         now: Millis,
         thresholds: Thresholds,
-    ) -> (Ready, &'static str, bool) {
+    ) -> Option<(Ready, &'static str)> {
         let (observed, reason) = self.presence.observe(hub_started, now);
-        let saved = self.raw.map(|(ready, since)| Saved {
-            ready,
-            age_ms: now.since(since),
-        });
-        let next = damped(saved, self.recorded.map(|(ready, _)| ready), observed, thresholds);
-        if self
-            .raw
-            .is_none_or(|(ready, _)| (ready == Ready::True) != (observed == Ready::True))
-        {
-            self.raw = Some((observed, now));
-        }
-        // While damping holds the old status, its old reason stays with it.
-        let next = match self.recorded {
-            Some(recorded) if recorded.0 == next && next != observed => recorded,
-            _ => (next, reason),
+        let next = if self.presence.last_heard.is_none() {
+            if self.presence.ever_heard && now.since(hub_started) < thresholds.failure_ms {
+                return None;
+            }
+            (observed, reason)
+        } else {
+            let saved = self.raw.map(|(ready, since)| Saved {
+                ready,
+                age_ms: now.since(since),
+            });
+            let next = damped(saved, self.recorded.map(|(ready, _)| ready), observed, thresholds);
+            if self
+                .raw
+                .is_none_or(|(ready, _)| (ready == Ready::True) != (observed == Ready::True))
+            {
+                self.raw = Some((observed, now));
+            }
+            // While damping holds the old status, its old reason stays with it.
+            match self.recorded {
+                Some(recorded) if recorded.0 == next && next != observed => recorded,
+                _ => (next, reason),
+            }
         };
         let changed = self.recorded != Some(next);
         self.recorded = Some(next);
-        (next.0, next.1, changed)
+        changed.then_some(next)
     }
 }
 
@@ -280,18 +290,55 @@ mod tests {
         let mut watched = Watched::default();
         watched.presence.heard(START);
         let turn = |watched: &mut Watched, at: u64| watched.turn(START, Millis(at), Thresholds::default());
-        assert_eq!(turn(&mut watched, 1_000), (Ready::True, "ClusterReady", true));
+        assert_eq!(turn(&mut watched, 1_000), Some((Ready::True, "ClusterReady")));
         watched.presence.closed(Millis(2_000));
-        assert_eq!(turn(&mut watched, 3_000), (Ready::True, "ClusterReady", false));
+        assert_eq!(turn(&mut watched, 3_000), None);
         watched.presence.heard(Millis(4_000));
-        assert_eq!(turn(&mut watched, 5_000), (Ready::True, "ClusterReady", false));
+        assert_eq!(turn(&mut watched, 5_000), None);
         watched.presence.closed(Millis(6_000));
-        assert_eq!(turn(&mut watched, 7_000), (Ready::True, "ClusterReady", false));
-        assert_eq!(turn(&mut watched, 36_999), (Ready::True, "ClusterReady", false));
+        assert_eq!(turn(&mut watched, 7_000), None);
+        assert_eq!(turn(&mut watched, 36_999), None);
         assert_eq!(
             turn(&mut watched, 37_000),
-            (Ready::Unknown, "ClusterStatusUnknown", true)
+            Some((Ready::Unknown, "ClusterStatusUnknown"))
         );
+    }
+
+    #[test]
+    fn a_restart_of_the_hub_is_no_news_for_a_while() {
+        let thresholds = Thresholds::default();
+        let mut watched = Watched::default();
+        watched.presence.ever_heard = true;
+        let end = START.plus(thresholds.failure_ms);
+        assert_eq!(watched.turn(START, Millis(end.0 - 1), thresholds), None);
+        let mut quick = watched;
+        quick.presence.heard(end);
+        assert_eq!(
+            quick.turn(START, end, thresholds),
+            Some((Ready::True, "ClusterReady"))
+        );
+        assert_eq!(
+            watched.turn(START, end, thresholds),
+            Some((Ready::Unknown, "ClusterStatusUnknown"))
+        );
+        // Its first word counts at once, also after that.
+        watched.presence.heard(end);
+        assert_eq!(
+            watched.turn(START, end, thresholds),
+            Some((Ready::True, "ClusterReady"))
+        );
+    }
+
+    #[test]
+    fn a_cluster_that_joins_is_ready_with_its_first_word() {
+        let mut watched = Watched::default();
+        let turn = |watched: &mut Watched, at: u64| watched.turn(START, Millis(at), Thresholds::default());
+        assert_eq!(
+            turn(&mut watched, 1_000),
+            Some((Ready::Unknown, "ClusterStatusNeverUpdated"))
+        );
+        watched.presence.heard(Millis(2_000));
+        assert_eq!(turn(&mut watched, 2_000), Some((Ready::True, "ClusterReady")));
     }
 
     #[test]

@@ -24,10 +24,14 @@ pub(super) fn ingress(items: &[MemberItem]) -> Result<Map<String, Value>, Interp
     addresses(items, false)
 }
 
+/// Without host name (so that host names sort first), host name, address, mode.
+type Address<'a> = (bool, &'a str, &'a str, &'a str);
+/// Number, protocol, error.
+type Ports = BTreeSet<(i64, String, String)>;
+
 /// Entries of all members, merged by host name, address and mode; host names sort before addresses.
 fn addresses(items: &[MemberItem], with_mode: bool) -> Result<Map<String, Value>, InterpretError> {
-    // Without host name sorts last, hence the flag in front.
-    let mut merged: BTreeMap<(bool, &str, &str, &str), BTreeSet<(i64, String, String)>> = BTreeMap::new();
+    let mut merged: BTreeMap<Address<'_>, Ports> = BTreeMap::new();
     for (_, member) in reported(items) {
         for entry in list(member, "loadBalancer.ingress")? {
             let (host, address) = (text(entry, "hostname")?, text(entry, "ip")?);

@@ -47,8 +47,8 @@ fn requirements(pod: &Value, quota: bool) -> Result<Option<ReplicaRequirements>,
         priority_class_name: None,
     };
     if quota {
-        let given = |value: &str| Some(value.to_owned()).filter(|v| !v.is_empty());
-        requirements.priority_class_name = given(text(pod, "priorityClassName")?);
+        let class = text(pod, "priorityClassName")?;
+        requirements.priority_class_name = (!class.is_empty()).then(|| class.to_owned());
     }
     Ok(Some(requirements))
 }

@@ -13,14 +13,12 @@ const CA_PLACEHOLDER: &str = "Cg==";
 pub(super) fn retain(kind: Builtin, desired: &Value, observed: &Value) -> Result<Value, InterpretError> {
     let mut result = desired.clone();
     match kind {
-        Builtin::Deployment => {
-            if label(desired, RETAIN_REPLICAS_LABEL) == Some("true") {
-                let replicas = int(observed, "spec.replicas")?.ok_or_else(|| InterpretError::Missing {
-                    path: "spec.replicas".to_owned(),
-                    purpose: "keep the replicas of the member",
-                })?;
-                set(&mut result, "spec.replicas", replicas.into());
-            }
+        Builtin::Deployment if label(desired, RETAIN_REPLICAS_LABEL) == Some("true") => {
+            let replicas = int(observed, "spec.replicas")?.ok_or_else(|| InterpretError::Missing {
+                path: "spec.replicas".to_owned(),
+                purpose: "keep the replicas of the member",
+            })?;
+            set(&mut result, "spec.replicas", replicas.into());
         }
         Builtin::Pod => pod(&mut result, observed)?,
         Builtin::Service => service(&mut result, observed)?,
@@ -43,13 +41,7 @@ pub(super) fn retain(kind: Builtin, desired: &Value, observed: &Value) -> Result
             copy_map(&mut result, observed, "spec.selector.matchLabels")?;
             copy_map(&mut result, observed, "spec.template.metadata.labels")?;
         }
-        Builtin::Secret => {
-            if text(desired, "type")? == "kubernetes.io/service-account-token"
-                && map(observed, "data")?.is_some_and(|data| !data.is_empty())
-            {
-                copy_map(&mut result, observed, "data")?;
-            }
-        }
+        Builtin::Secret => token_data(&mut result, desired, observed)?,
         Builtin::WebhookConfiguration => {
             let webhooks = list(observed, "webhooks")?;
             for webhook in result["webhooks"].as_array_mut().into_iter().flatten() {
@@ -74,6 +66,15 @@ pub(super) fn retain(kind: Builtin, desired: &Value, observed: &Value) -> Result
 fn copy_map(result: &mut Value, observed: &Value, path: &str) -> Result<(), InterpretError> {
     if let Some(value) = map(observed, path)? {
         set(result, path, Value::Object(value.clone()));
+    }
+    Ok(())
+}
+
+/// Tokens of a ServiceAccount are made by the member.
+fn token_data(result: &mut Value, desired: &Value, observed: &Value) -> Result<(), InterpretError> {
+    let is_token = text(desired, "type")? == "kubernetes.io/service-account-token";
+    if is_token && map(observed, "data")?.is_some_and(|data| !data.is_empty()) {
+        copy_map(result, observed, "data")?;
     }
     Ok(())
 }
