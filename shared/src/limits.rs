@@ -52,6 +52,14 @@ pub const MESSAGE_BYTES_MAX: usize = 1 << 10;
 pub const WANTS_IN_FLIGHT_MAX: usize = 8;
 /// Messages that one cluster's ship holds ready to send; beyond, answers to wants are dropped and asked again.
 pub const SHIP_OUTPUTS_MAX: usize = 64;
+/// Offers on their way to one cluster without an acknowledgement; a newer set waits for an answer or the timer.
+pub const OFFERS_IN_FLIGHT_MAX: usize = 2;
+/// Encoded delta of one offer; beyond, the whole set is pulled in chunks.
+pub const DELTA_BYTES_MAX: usize = 128 << 10;
+/// Bytes of reports a cluster may send at once.
+pub const REPORT_BURST_BYTES: u64 = 1 << 20;
+/// Bytes of reports a cluster may send in the long run, per second.
+pub const REPORT_BYTES_PER_S: u64 = 16 << 10;
 /// Encodings the hub keeps by (from, to).
 pub const ENCODING_CACHE_BYTES_MAX: usize = 16 << 20;
 /// Join token.
@@ -73,15 +81,16 @@ pub const RESEND_FIRST_MS: u64 = 2_000;
 pub const RESEND_CEILING_MS: u64 = 60_000;
 /// Time within which alternating boot ids count as clones.
 pub const CLONE_WINDOW_MS: u64 = 600_000;
-/// Changes of boot id within [`CLONE_WINDOW_MS`] that make a clone (A, B, A, B alternates twice after the first).
-pub const CLONE_ALTERNATIONS: usize = 3;
+/// Returns to an earlier boot id within [`CLONE_WINDOW_MS`] that make a clone (A, B, A, B returns twice).
+pub const CLONE_RETURNS: usize = 2;
 
 const _: () = {
     assert!(CHUNK_BYTES_MAX + 4096 < PAYLOAD_BYTES_MAX);
     assert!(PAYLOAD_BYTES_MAX + 1024 < PACKET_BYTES_MAX);
     assert!(CONTENT_BYTES_MAX < 1 << WINDOW_LOG_MAX);
     assert!(INLINE_BYTES_MAX <= INLINE_TOTAL_BYTES_MAX);
-    assert!(INLINE_TOTAL_BYTES_MAX + DELTA_CHANGES_MAX * 512 < PAYLOAD_BYTES_MAX);
+    assert!(INLINE_TOTAL_BYTES_MAX + DELTA_BYTES_MAX + 16 * 1024 < PAYLOAD_BYTES_MAX);
+    assert!(REPORT_BURST_BYTES > REPORT_BYTES_MAX as u64);
     assert!(REPORT_BYTES_MAX < PAYLOAD_BYTES_MAX);
     assert!(STATUS_BYTES_MAX < REPORT_BYTES_MAX);
     assert!(SET_BYTES_MAX < ENCODING_BYTES_MAX);

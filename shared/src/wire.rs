@@ -12,14 +12,18 @@
 
 pub(crate) use envelope::{expect, header};
 
+mod assembly;
 mod at_rest;
 mod envelope;
 mod exchange;
 mod message;
 mod report;
 
+pub use assembly::{Assembly, AssemblyError, Progress, cut};
 pub use at_rest::{decode_set, encode_set};
-pub use envelope::{Kind, VERSION, WireError, open_envelope, peek_epoch, peek_exchange, write_envelope};
+pub use envelope::{
+    Kind, VERSION, WireError, encoded_len, open_envelope, peek_epoch, peek_exchange, write_envelope,
+};
 pub use exchange::{X1, X2, X3};
 pub use message::{
     Ack, Ask, Beat, BeatAck, Chunk, Down, Hello, InlineContent, InlineEncoding, Join, JoinRefused, Joined,

@@ -181,6 +181,12 @@ pub(crate) fn from_postcard<'a, T: serde::Deserialize<'a>>(
     }
 }
 
+/// Bytes that a value takes on the wire before compression.
+#[must_use]
+pub fn encoded_len<T: serde::Serialize + ?Sized>(value: &T) -> usize {
+    to_postcard(value).len()
+}
+
 /// Writes a postcard value.
 pub(crate) fn to_postcard<T: serde::Serialize + ?Sized>(value: &T) -> Vec<u8> {
     postcard::to_stdvec(value)

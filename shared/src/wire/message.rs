@@ -189,6 +189,9 @@ pub struct Welcome {
     pub session: Session,
     /// The hub's time.
     pub confirmed_time_s: UnixSeconds,
+    /// Highest report of this session that the hub has stored. If it is lower than what was answered before, the hub
+    /// lost reports (it was restored): the agent reports everything again, going on with its own numbers.
+    pub last_report: ReportSeq,
     /// The hub is behind this agent; it will ask, not offer.
     pub behind: bool,
 }
