@@ -1,10 +1,16 @@
 //! The command line.
 
+mod check;
+mod count;
 mod member;
+mod test;
 mod types;
+
+use std::process::Command;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use xtask::{process, workspace};
 
 /// Tasks of the Pinnace workspace.
 #[derive(Parser)]
@@ -16,6 +22,12 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Format and lints.
+    Check,
+    /// Everything that can say that this workspace is right: format, lints, type table, all tests.
+    Test(test::Args),
+    /// What the CI machine does: `.ci/run`.
+    Ci,
     /// Real Kubernetes clusters on this machine: start, stop, list, cut off from the hub.
     Member(member::Args),
     /// The proxy of one member (started by `member up`).
@@ -29,6 +41,9 @@ impl Cli {
     /// Runs the task.
     pub(crate) fn run(self) -> Result<()> {
         match self.task {
+            Task::Check => check::run(),
+            Task::Test(args) => test::run(&args),
+            Task::Ci => process::run(&mut Command::new(workspace::root()?.join(".ci/run"))),
             Task::Member(args) => member::run(args),
             Task::MemberProxy(args) => member::run_proxy(&args),
             Task::Types(args) => types::run(&args),
