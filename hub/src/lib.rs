@@ -1,5 +1,6 @@
 //! Shell of the hub: HTTP, SQLite, MQTT and time around the decisions of hub-core.
 
+pub mod api;
 pub mod bus;
 pub mod cli;
 pub mod clock;

@@ -111,7 +111,7 @@ impl Object {
     }
 
     /// The same state under another revision: what a deletion event carries.
-    pub(super) fn restamped(&self, revision: Revision) -> Object {
+    pub(crate) fn restamped(&self, revision: Revision) -> Object {
         let old_digits = self.revision.to_string().len();
         let (head, tail) = self.body.split_at(self.revision_at);
         let mut bytes = Vec::with_capacity(self.body.len() + 20);

@@ -1,5 +1,6 @@
 //! Reading of one object for its cells.
 
+use crate::scale::selector_text;
 use crate::timestamp;
 use serde_json::{Value, json};
 
@@ -119,44 +120,14 @@ impl<'a> Row<'a> {
 
     /// A LabelSelector as text.
     pub(super) fn selector(&self, pointer: &str) -> Value {
-        let mut parts = self.labels(&format!("{pointer}/matchLabels"));
-        for e in self.list(&format!("{pointer}/matchExpressions")) {
-            let key = e["key"].as_str().unwrap_or_default();
-            let values: Vec<&str> = e["values"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str)
-                .collect();
-            parts.push(match e["operator"].as_str().unwrap_or_default() {
-                "In" => format!("{key} in ({})", values.join(",")),
-                "NotIn" => format!("{key} notin ({})", values.join(",")),
-                "Exists" => key.to_owned(),
-                "DoesNotExist" => format!("!{key}"),
-                _ => "<invalid>".to_owned(),
-            });
-        }
-        if parts.is_empty() {
-            "<none>".show()
-        } else {
-            parts.join(",").show()
-        }
-    }
-
-    fn labels(&self, pointer: &str) -> Vec<String> {
-        let pairs = self.at(pointer).and_then(Value::as_object).into_iter().flatten();
-        pairs
-            .map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()))
-            .collect()
+        let text = selector_text(self.at(pointer).unwrap_or(&Value::Null));
+        if text.is_empty() { "<none>".show() } else { text.show() }
     }
 
     /// A plain map of labels as text.
     pub(super) fn label_text(&self, pointer: &str) -> Value {
-        let parts = self.labels(pointer);
-        if parts.is_empty() {
-            "<none>".show()
-        } else {
-            parts.join(",").show()
-        }
+        let pairs = self.at(pointer).and_then(Value::as_object).into_iter().flatten();
+        let parts: Vec<String> = pairs.map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
+        if parts.is_empty() { "<none>".show() } else { parts.join(",").show() }
     }
 }

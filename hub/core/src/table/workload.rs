@@ -37,16 +37,7 @@ pub(super) const REPLICA_SET: &[Printed] = &[
     AGE,
     wide("Containers", "string", |r| r.joined(CONTAINERS, "name")),
     wide("Images", "string", |r| r.joined(CONTAINERS, "image")),
-    wide("Selector", "string", |r| {
-        // A ReplicationController has plain labels where a ReplicaSet has a LabelSelector.
-        let is_plain =
-            r.at("/spec/selector/matchLabels").is_none() && r.at("/spec/selector/matchExpressions").is_none();
-        if is_plain {
-            r.label_text("/spec/selector")
-        } else {
-            r.selector("/spec/selector")
-        }
-    }),
+    wide("Selector", "string", |r| r.selector("/spec/selector")),
 ];
 
 pub(super) const STATEFUL_SET: &[Printed] = &[

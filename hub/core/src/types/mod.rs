@@ -260,19 +260,22 @@ pub enum Plain {
     Number,
 }
 
+/// The compiled-in tables.
+const SOURCES: [&[u8]; 2] = [include_bytes!("../../data/kubernetes.json"), include_bytes!("../../data/karmada.json")];
+
 static BUILT_IN: LazyLock<TypeTable> = LazyLock::new(|| {
-    let sources: [&[u8]; 2] = [
-        include_bytes!("../../data/kubernetes.json"),
-        include_bytes!("../../data/karmada.json"),
-    ];
-    TypeTable::load(&sources)
-        .expect("the compiled-in type tables load: the test `the_built_in_tables_load` guards it")
+    TypeTable::load(&SOURCES).expect("the compiled-in type tables load: the test `the_built_in_tables_load` guards it")
 });
 
 impl TypeTable {
     /// The compiled-in table.
     pub fn built_in() -> &'static TypeTable {
         &BUILT_IN
+    }
+
+    /// The texts that [`TypeTable::built_in`] is read from, for a fingerprint of the documents made from it.
+    pub fn built_in_sources() -> [&'static [u8]; 2] {
+        SOURCES
     }
 
     /// The resources in the order of discovery.

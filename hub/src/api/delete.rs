@@ -1,0 +1,248 @@
+//! delete and deletecollection.
+
+use super::encode::{Encoder, More};
+use super::read::Selection;
+use super::request::{Query, dry_run_error};
+use super::source::{self, Served};
+use super::write::{Done, refusal};
+use super::{Api, decode, limits};
+use crate::clock;
+use crate::store::{CommitError, Expect, Object, Op};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use hub_core::admission::{self, Deleted, Target};
+use hub_core::guard::{self, Wish};
+use hub_core::status_error::{Cause, StatusError};
+use hub_core::strict::Findings;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What a client says about a deletion, in body or query.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    uid: Option<String>,
+    revision: Option<String>,
+    is_dry: bool,
+    warnings: Vec<String>,
+}
+
+impl Options {
+    /// Reads body and query.
+    ///
+    /// # Errors
+    /// 400, 415 or 422 for what is not understood.
+    pub(super) fn parse(headers: &HeaderMap, body: &Bytes, query: &Query) -> Result<Options, StatusError> {
+        let body = if body.is_empty() {
+            json!({})
+        } else {
+            decode::parse(headers, body, &mut Findings::default())?
+        };
+        let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let mut is_dry = query.dry_run()?;
+        for word in body.get("dryRun").and_then(Value::as_array).into_iter().flatten() {
+            match word.as_str() {
+                Some("All") => is_dry = true,
+                other => return Err(dry_run_error(other.unwrap_or_default())),
+            }
+        }
+        let policy = text("/propagationPolicy").or_else(|| query.get("propagationPolicy").map(str::to_owned));
+        let mut warnings = Vec::new();
+        match policy.as_deref() {
+            None | Some("Background") => {}
+            Some(other @ ("Foreground" | "Orphan")) => {
+                warnings.push(format!(
+                    "propagationPolicy {other} acts as Background: templates have no dependents here"
+                ));
+            }
+            Some(other) => {
+                let known = ["Background", "Foreground", "Orphan"];
+                let cause = Cause::not_supported("propagationPolicy", &json!(other), &known);
+                return Err(StatusError::invalid(
+                    "meta.k8s.io",
+                    "DeleteOptions",
+                    "",
+                    vec![cause],
+                ));
+            }
+        }
+        Ok(Options {
+            uid: text("/preconditions/uid"),
+            revision: text("/preconditions/resourceVersion"),
+            is_dry,
+            warnings,
+        })
+    }
+}
+
+/// Outcome for one object.
+enum Removal {
+    Gone(Arc<Object>),
+    Waiting(Bytes),
+}
+
+/// Kinds whose deletion is answered with the object (source: their registries).
+fn answers_object(served: &Served) -> bool {
+    match (&*served.resource.group, &*served.resource.plural) {
+        ("", plural) => [
+            "services",
+            "serviceaccounts",
+            "pods",
+            "persistentvolumeclaims",
+            "persistentvolumes",
+            "resourcequotas",
+            "podtemplates",
+        ]
+        .contains(&plural),
+        ("storage.k8s.io", plural) => {
+            ["storageclasses", "csidrivers", "csinodes", "volumeattachments"].contains(&plural)
+        }
+        _ => false,
+    }
+}
+
+impl Api {
+    /// Answers a delete.
+    ///
+    /// # Errors
+    /// 404, a precondition that does not hold, an object that must stay.
+    pub(super) async fn delete(
+        &self,
+        served: &Served,
+        namespace: &str,
+        name: &str,
+        encoder: &Encoder,
+        options: Options,
+    ) -> Result<Done, StatusError> {
+        let resource = served.resource;
+        let body = match self.remove(served, namespace, name, &options).await? {
+            Removal::Waiting(body) => body,
+            Removal::Gone(object) if answers_object(served) => encoder.one(&object),
+            Removal::Gone(object) => {
+                let mut details = json!({"name": name, "kind": resource.plural, "uid": object.uid});
+                if !resource.group.is_empty() {
+                    details["group"] = json!(resource.group);
+                }
+                let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success",
+                    "details": details});
+                Bytes::from(status.to_string())
+            }
+        };
+        Ok(Done {
+            code: StatusCode::OK,
+            body,
+            warnings: options.warnings,
+        })
+    }
+
+    async fn remove(
+        &self,
+        served: &Served,
+        namespace: &str,
+        name: &str,
+        options: &Options,
+    ) -> Result<Removal, StatusError> {
+        let resource = served.resource;
+        let target = Target {
+            resource,
+            namespace,
+            now: clock::wall().0,
+        };
+        let mut tries = limits::WRITE_TRIES;
+        loop {
+            tries -= 1;
+            let Some(current) = source::get(&self.store, served, namespace, name) else {
+                return Err(StatusError::not_found(&resource.group, &resource.plural, name));
+            };
+            let old = current.value();
+            admission::check_preconditions(
+                target,
+                &old,
+                options.uid.as_deref(),
+                options.revision.as_deref(),
+            )?;
+            guard::check(resource, Wish::Delete, Some(&old), None)?;
+            let (id, namespace, name) = (served.id.clone(), namespace.to_owned(), name.to_owned());
+            let expect = Expect::Revision(current.revision);
+            let (op, waits) = match admission::delete(target, &old)? {
+                Deleted::AlreadyWaiting => return Ok(Removal::Waiting(current.body.clone())),
+                Deleted::Now if options.is_dry => return Ok(Removal::Gone(current)),
+                Deleted::Waiting(object) if options.is_dry => {
+                    return Ok(Removal::Waiting(Bytes::from(object.to_string())));
+                }
+                Deleted::Now => (
+                    Op::Delete {
+                        resource: id,
+                        namespace,
+                        name,
+                        expect,
+                    },
+                    false,
+                ),
+                Deleted::Waiting(object) => (
+                    Op::Put {
+                        resource: id,
+                        namespace,
+                        name,
+                        expect,
+                        object,
+                    },
+                    true,
+                ),
+            };
+            match self.store.commit(vec![op]).await {
+                Ok(stored) => {
+                    self.poke();
+                    let object = stored.into_iter().next().unwrap_or(current);
+                    return Ok(if waits {
+                        Removal::Waiting(object.body.clone())
+                    } else {
+                        Removal::Gone(object)
+                    });
+                }
+                Err(CommitError::Conflict { .. }) if tries > 0 => {}
+                Err(error) => return Err(refusal(served, error)),
+            }
+        }
+    }
+
+    /// Answers a deletecollection: everything selected, each deletion its own event.
+    ///
+    /// # Errors
+    /// What the query does wrong, or the first object that may not go.
+    pub(super) async fn delete_collection(
+        &self,
+        served: &Served,
+        namespace: Option<&str>,
+        encoder: &Encoder,
+        query: &Query,
+        options: Options,
+    ) -> Result<Done, StatusError> {
+        let selection = Selection::parse(query, served)?;
+        let listing = self.snapshot(served, namespace, &selection);
+        let selected: Vec<Arc<Object>> = listing
+            .items
+            .into_iter()
+            .filter(|o| selection.matches(served, o))
+            .collect();
+        for object in &selected {
+            match self
+                .remove(served, &object.namespace, &object.name, &options)
+                .await
+            {
+                Ok(_) => {}
+                Err(error) if error.code() == 404 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let body = encoder.list(
+            selected.iter().map(Arc::as_ref),
+            self.store.revision().0,
+            &More::default(),
+        );
+        Ok(Done {
+            code: StatusCode::OK,
+            body,
+            warnings: options.warnings,
+        })
+    }
+}

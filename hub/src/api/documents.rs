@@ -1,0 +1,224 @@
+//! Documents that depend on the type table alone: version, discovery, OpenAPI. Each is made when first asked for and
+//! kept; the names in the OpenAPI index carry a hash, so that clients may keep the documents too.
+
+use super::negotiate;
+use super::request::Query;
+use super::respond;
+use axum::body::Body;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, LOCATION, VARY};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use hub_core::discovery::{self, Root};
+use hub_core::openapi;
+use hub_core::status_error::StatusError;
+use hub_core::types::TypeTable;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// One finished document.
+#[derive(Clone)]
+pub(super) struct Document {
+    body: Bytes,
+    etag: String,
+}
+
+/// Which document.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Name {
+    Groups(Root),
+    Aggregated(Root, &'static str),
+    Group(String),
+    Resources(String, String),
+    OpenApi,
+    OpenApiOf(String, String),
+}
+
+/// The documents made so far. Only names of the table get in, so the table bounds it.
+pub(super) struct Documents {
+    table: &'static TypeTable,
+    hash: String,
+    made: Mutex<HashMap<Name, Document>>,
+}
+
+fn digest(parts: &[&[u8]]) -> String {
+    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+    parts.iter().for_each(|part| context.update(part));
+    let hex = context
+        .finish()
+        .as_ref()
+        .iter()
+        .take(16)
+        .map(|b| format!("{b:02X}"))
+        .collect::<Vec<_>>();
+    hex.concat()
+}
+
+impl Documents {
+    pub(super) fn new(table: &'static TypeTable) -> Documents {
+        let [kubernetes, karmada] = TypeTable::built_in_sources();
+        let hash = digest(&[kubernetes, karmada, env!("CARGO_PKG_VERSION").as_bytes()]);
+        Documents {
+            table,
+            hash,
+            made: Mutex::default(),
+        }
+    }
+
+    /// `/version`.
+    pub(super) fn version(&self) -> Response<Body> {
+        let git = format!("{}+pinnace", self.table.kubernetes);
+        let mut numbers = self.table.kubernetes.trim_start_matches('v').split('.');
+        let (major, minor) = (
+            numbers.next().unwrap_or_default(),
+            numbers.next().unwrap_or_default(),
+        );
+        respond::json(
+            StatusCode::OK,
+            &json!({"major": major, "minor": minor, "gitVersion": git, "gitTreeState": "clean", "platform":
+                format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH), "compiler": "rustc"}),
+        )
+    }
+
+    fn get(&self, name: Name, make: impl FnOnce(&TypeTable) -> Option<Value>) -> Option<Document> {
+        if let Some(found) = self
+            .made
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&name)
+        {
+            return Some(found.clone());
+        }
+        // Made outside the lock: two may make the same, which is harmless.
+        let body = Bytes::from(make(self.table)?.to_string());
+        let document = Document {
+            etag: format!("\"{}\"", digest(&[&body])),
+            body,
+        };
+        self.made
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name, document.clone());
+        Some(document)
+    }
+
+    /// `/api` and `/apis`.
+    pub(super) fn groups(&self, root: Root, headers: &HeaderMap, address: &str) -> Response<Body> {
+        let accept = headers.get(http::header::ACCEPT).and_then(|v| v.to_str().ok());
+        let (name, content_type) = match negotiate::aggregated(accept) {
+            Some("v2") => (
+                Name::Aggregated(root, "v2"),
+                "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+            ),
+            Some(_) => (
+                Name::Aggregated(root, "v2beta1"),
+                "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+            ),
+            None => (Name::Groups(root), "application/json"),
+        };
+        let make = |table: &TypeTable| {
+            Some(match &name {
+                Name::Aggregated(root, version) => discovery::aggregated(table, *root, version),
+                _ if root == Root::Core => discovery::core_versions(address),
+                _ => discovery::group_list(table),
+            })
+        };
+        match self.get(name.clone(), make) {
+            Some(document) => tagged(document, content_type, headers),
+            None => respond::error(&StatusError::no_such_path()),
+        }
+    }
+
+    /// `/apis/GROUP`.
+    pub(super) fn group(&self, group: &str, headers: &HeaderMap) -> Response<Body> {
+        let found = self.get(Name::Group(group.to_owned()), |t| discovery::group(t, group));
+        found.map_or_else(missing, |d| tagged(d, "application/json", headers))
+    }
+
+    /// `/api/v1` and `/apis/GROUP/VERSION`.
+    pub(super) fn resources(&self, group: &str, version: &str, headers: &HeaderMap) -> Response<Body> {
+        let name = Name::Resources(group.to_owned(), version.to_owned());
+        let found = self.get(name, |t| discovery::resource_list(t, group, version));
+        found.map_or_else(missing, |d| tagged(d, "application/json", headers))
+    }
+
+    /// `/openapi/v3`.
+    pub(super) fn openapi_index(&self, headers: &HeaderMap) -> Response<Body> {
+        let make = |table: &TypeTable| {
+            let mut paths = serde_json::Map::new();
+            for (group, versions) in table.groups() {
+                for version in versions {
+                    let name = openapi_name(group, version);
+                    let url = format!("/openapi/v3/{name}?hash={}", self.hash);
+                    paths.insert(name, json!({"serverRelativeURL": url}));
+                }
+            }
+            Some(json!({"paths": paths}))
+        };
+        self.get(Name::OpenApi, make)
+            .map_or_else(missing, |d| tagged(d, "application/json", headers))
+    }
+
+    /// `/openapi/v3/...`: immutable under its right hash, redirected from a wrong one.
+    pub(super) fn openapi(
+        &self,
+        group: &str,
+        version: &str,
+        query: &Query,
+        headers: &HeaderMap,
+    ) -> Response<Body> {
+        let name = Name::OpenApiOf(group.to_owned(), version.to_owned());
+        let Some(document) = self.get(name, |t| openapi::document(t, group, version)) else {
+            return missing();
+        };
+        match query.get("hash") {
+            None => tagged(document, "application/json", headers),
+            Some(hash) if hash == self.hash => {
+                let mut answer = tagged(document, "application/json", headers);
+                let forever = HeaderValue::from_static("public, immutable, max-age=31536000");
+                answer.headers_mut().insert(CACHE_CONTROL, forever);
+                answer
+            }
+            Some(_) => {
+                let url = format!("/openapi/v3/{}?hash={}", openapi_name(group, version), self.hash);
+                let mut answer = Response::new(Body::empty());
+                *answer.status_mut() = StatusCode::MOVED_PERMANENTLY;
+                if let Ok(url) = HeaderValue::from_str(&url) {
+                    answer.headers_mut().insert(LOCATION, url);
+                }
+                answer
+            }
+        }
+    }
+}
+
+fn openapi_name(group: &str, version: &str) -> String {
+    if group.is_empty() {
+        format!("api/{version}")
+    } else {
+        format!("apis/{group}/{version}")
+    }
+}
+
+fn missing() -> Response<Body> {
+    respond::error(&StatusError::no_such_path())
+}
+
+/// The document, or 304 if the client has it.
+fn tagged(document: Document, content_type: &'static str, headers: &HeaderMap) -> Response<Body> {
+    let known = headers.get(IF_NONE_MATCH).and_then(|v| v.to_str().ok());
+    let mut answer = if known == Some(&document.etag) {
+        let mut answer = respond::bytes(StatusCode::NOT_MODIFIED, content_type, Bytes::new());
+        answer.headers_mut().remove(http::header::CONTENT_TYPE);
+        answer
+    } else {
+        respond::bytes(StatusCode::OK, content_type, document.body)
+    };
+    answer
+        .headers_mut()
+        .insert(VARY, HeaderValue::from_static("Accept"));
+    if let Ok(etag) = HeaderValue::from_str(&document.etag) {
+        answer.headers_mut().insert(ETAG, etag);
+    }
+    answer
+}

@@ -1,0 +1,199 @@
+//! What the API does by itself: the namespaces every cluster has, the end of namespaces that were deleted, and the
+//! removal of old events. On a timer and on a poke; it takes no input, so a restart goes on where it was.
+
+use super::source::Served;
+use super::{Api, limits, namespace_id};
+use crate::clock;
+use crate::store::{CommitError, Expect, Object, Op, ResourceId};
+use hub_core::admission::{self, Deleted, Target};
+use hub_core::status_error::StatusError;
+use hub_core::timestamp;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// Namespaces that a cluster has from the start.
+const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// Kinds that the hub makes from others and takes back itself when those go.
+fn is_derived(id: &ResourceId) -> bool {
+    &*id.group == "work.karmada.io"
+}
+
+impl Api {
+    /// Makes the namespaces that a cluster has from the start. One that exists is left alone.
+    ///
+    /// # Errors
+    /// The store refuses.
+    pub async fn bootstrap(&self) -> Result<(), CommitError> {
+        let Some(served) = self.catalog.get("", "v1", "namespaces") else {
+            return Ok(());
+        };
+        for name in NAMESPACES {
+            let target = Target {
+                resource: served.resource,
+                namespace: "",
+                now: clock::wall().0,
+            };
+            let made = admission::create(
+                target,
+                admission::new_namespace(name),
+                &self.new_uid(),
+                &mut String::new,
+            );
+            let Ok(object) = made else { continue };
+            match self
+                .store
+                .commit(vec![put(&served.id, "", name, Expect::Absent, object)])
+                .await
+            {
+                Ok(_) | Err(CommitError::AlreadyExists { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends namespaces and removes old events until the process ends.
+    pub async fn run(self: Arc<Api>) {
+        loop {
+            for namespace in self.store.list(&namespace_id(), None).items {
+                if admission::is_deleting(&namespace.value())
+                    && let Err(error) = self.end_namespace(&namespace.name).await
+                {
+                    tracing::warn!(namespace = namespace.name, %error, "the namespace cannot end yet");
+                }
+            }
+            if let Err(error) = self.remove_old_events().await {
+                tracing::warn!(%error, "old events stay");
+            }
+            tokio::select! {
+                () = self.pokes.notified() => {}
+                () = tokio::time::sleep(limits::HOUSEKEEPING) => {}
+            }
+        }
+    }
+
+    /// Removes the content of a namespace, then the namespace. What finalizers or the hub itself hold is waited for.
+    async fn end_namespace(&self, namespace: &str) -> Result<(), StatusError> {
+        for (served, objects) in self.content(namespace) {
+            if is_derived(&served.id) {
+                continue;
+            }
+            for chunk in objects.chunks(limits::REMOVALS) {
+                let ops: Vec<Op> = chunk.iter().filter_map(|o| removal(&served, o)).collect();
+                match self.store.commit(ops).await {
+                    Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => {}
+                    Err(error) => return Err(super::write::refusal(&served, error)),
+                }
+            }
+        }
+        // From here on nothing is created in it; what is there now is all there is.
+        let _closed = self.gate.write().await;
+        if !self.content(namespace).is_empty() {
+            return Ok(());
+        }
+        let Some(current) = self.store.get(&namespace_id(), "", namespace) else {
+            return Ok(());
+        };
+        let mut object = current.value();
+        let expect = Expect::Revision(current.revision);
+        let op = if admission::finalizers(&object).is_empty() {
+            Op::Delete {
+                resource: namespace_id(),
+                namespace: String::new(),
+                name: namespace.to_owned(),
+                expect,
+            }
+        } else {
+            if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
+                spec.insert("finalizers".to_owned(), json!([]));
+            }
+            if object == current.value() {
+                return Ok(());
+            }
+            put(&namespace_id(), "", namespace, expect, object)
+        };
+        match self.store.commit(vec![op]).await {
+            Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(StatusError::internal(error)),
+        }
+    }
+
+    /// All stored objects of a namespace.
+    fn content(&self, namespace: &str) -> Vec<(Served, Vec<Arc<Object>>)> {
+        let resources = self
+            .store
+            .resources()
+            .into_iter()
+            .filter_map(|id| self.catalog.stored(&id).cloned());
+        resources
+            .filter(|served| served.resource.namespaced)
+            .map(|served| (served.clone(), self.store.list(&served.id, Some(namespace)).items))
+            .filter(|(_, objects)| !objects.is_empty())
+            .collect()
+    }
+
+    async fn remove_old_events(&self) -> Result<(), CommitError> {
+        let id = ResourceId::new("", "events");
+        let oldest = clock::wall().0 - limits::EVENT_LIFE_SECONDS;
+        let events = self.store.list(&id, None).items;
+        let old: Vec<&Arc<Object>> = events.iter().filter(|e| last_seen(&e.value()) < oldest).collect();
+        for chunk in old.chunks(limits::REMOVALS) {
+            let ops = chunk.iter().map(|o| Op::Delete {
+                resource: id.clone(),
+                namespace: o.namespace.clone(),
+                name: o.name.clone(),
+                expect: Expect::Revision(o.revision),
+            });
+            match self.store.commit(ops.collect()).await {
+                Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// When an event last happened; one that does not say is as old as its object.
+fn last_seen(event: &Value) -> i64 {
+    let pointers = [
+        "/series/lastObservedTime",
+        "/lastTimestamp",
+        "/deprecatedLastTimestamp",
+        "/eventTime",
+        "/metadata/creationTimestamp",
+    ];
+    let times = pointers
+        .iter()
+        .filter_map(|p| timestamp::parse(event.pointer(p)?.as_str()?));
+    times.max().unwrap_or(i64::MAX)
+}
+
+fn put(id: &ResourceId, namespace: &str, name: &str, expect: Expect, object: Value) -> Op {
+    Op::Put {
+        resource: id.clone(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        expect,
+        object,
+    }
+}
+
+fn removal(served: &Served, object: &Object) -> Option<Op> {
+    let target = Target {
+        resource: served.resource,
+        namespace: &object.namespace,
+        now: clock::wall().0,
+    };
+    let expect = Expect::Revision(object.revision);
+    match admission::delete(target, &object.value()).ok()? {
+        Deleted::AlreadyWaiting => None,
+        Deleted::Now => Some(Op::Delete {
+            resource: served.id.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
+            expect,
+        }),
+        Deleted::Waiting(value) => Some(put(&served.id, &object.namespace, &object.name, expect, value)),
+    }
+}

@@ -1,0 +1,418 @@
+//! The Kubernetes API over HTTP: reads from the store's memory, writes through admission into the store.
+//!
+//! Paths of objects are parsed by hand in one place ([`request`]); decisions are `hub-core`'s; this module moves bytes.
+
+mod decode;
+mod delete;
+mod documents;
+mod encode;
+mod housekeeping;
+mod identity;
+mod limits;
+mod negotiate;
+mod page;
+mod read;
+mod request;
+mod respond;
+mod source;
+mod watch;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use identity::Identity;
+
+use crate::store::{ResourceId, Store};
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use delete::Options;
+use documents::Documents;
+use http::header::{ACCEPT, ACCEPT_ENCODING};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hub_core::scale;
+use hub_core::status_error::{Details, Reason, StatusError};
+use hub_core::types::TypeTable;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use page::Pins;
+use request::{Address, Place, Query};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use source::{Catalog, Served};
+use std::convert::Infallible;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Notify, RwLock, Semaphore};
+use tower::ServiceExt as _;
+use write::{Done, Write};
+
+/// The API of one hub.
+pub struct Api {
+    store: Store,
+    table: &'static TypeTable,
+    catalog: Catalog,
+    documents: Documents,
+    pins: Pins,
+    /// This product's own calls.
+    fleet: Router,
+    random: SystemRandom,
+    /// Creates hold it open; the end of a namespace closes it.
+    gate: RwLock<()>,
+    pokes: Notify,
+    requests: Semaphore,
+    watches: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api").finish_non_exhaustive()
+    }
+}
+
+/// Where namespaces are stored.
+fn namespace_id() -> ResourceId {
+    ResourceId::new("", "namespaces")
+}
+
+/// 429.
+fn busy() -> StatusError {
+    let mut error = StatusError::new(
+        Reason::TooManyRequests,
+        "too many requests, please try again later",
+    );
+    error.details = Some(Box::new(Details {
+        retry_after_seconds: 1,
+        ..Details::default()
+    }));
+    error
+}
+
+/// Serves one connection, HTTP/1.1 or HTTP/2, to its end. `identity` is what the client certificate says.
+pub async fn serve_connection<S>(api: Arc<Api>, stream: S, identity: Option<Identity>, peer: SocketAddr)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let identity = identity.map(Arc::new);
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let (api, identity) = (api.clone(), identity.clone());
+        async move {
+            Ok::<_, Infallible>(
+                api.answer(request.map(Body::new), identity.as_deref(), peer)
+                    .await,
+            )
+        }
+    });
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits::HEAD_TIMEOUT);
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(limits::STREAMS)
+        .keep_alive_interval(limits::PING_EVERY)
+        .keep_alive_timeout(limits::PING_TIMEOUT);
+    if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+        tracing::debug!(%peer, error, "the connection broke");
+    }
+}
+
+/// The verb of a request, as authorization and audit name it.
+fn verb(method: &Method, place: &Place, query: &Query) -> &'static str {
+    let named = matches!(place, Place::Resource(Address { name: Some(_), .. }));
+    match (method.as_str(), named) {
+        ("GET" | "HEAD", _) if query.flag("watch") => "watch",
+        ("GET" | "HEAD", false) if matches!(place, Place::Resource(_)) => "list",
+        ("GET" | "HEAD", _) => "get",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", true) => "delete",
+        ("DELETE", false) => "deletecollection",
+        _ => "unknown",
+    }
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Option<&'h str> {
+    headers.get(name).and_then(|v| v.to_str().ok())
+}
+
+impl Api {
+    /// The API over a store. `fleet` answers this product's own calls; see [`Api::bootstrap`] and [`Api::run`].
+    pub fn new(store: Store, fleet: Router) -> Arc<Api> {
+        let table = TypeTable::built_in();
+        Arc::new(Api {
+            store,
+            table,
+            catalog: Catalog::new(table),
+            documents: Documents::new(table),
+            pins: Pins::default(),
+            fleet,
+            random: SystemRandom::new(),
+            gate: RwLock::new(()),
+            pokes: Notify::new(),
+            requests: Semaphore::new(limits::REQUESTS),
+            watches: Arc::new(Semaphore::new(limits::WATCHES)),
+        })
+    }
+
+    /// Answers one request.
+    pub async fn answer(
+        &self,
+        request: Request<Body>,
+        identity: Option<&Identity>,
+        peer: SocketAddr,
+    ) -> Response<Body> {
+        let started = Instant::now();
+        let path = request.uri().path().to_owned();
+        let place = request::place(&path);
+        let query = Query::parse(request.uri().query().unwrap_or_default());
+        let verb = verb(request.method(), &place, &query);
+        let answer = match &place {
+            Place::Version => self.documents.version(),
+            Place::Health => respond::bytes(
+                StatusCode::OK,
+                "text/plain; charset=utf-8",
+                Bytes::from_static(b"ok"),
+            ),
+            _ => match identity::authorize(identity, verb, &place, &path) {
+                Err(error) => respond::error(&error),
+                Ok(identity) => self.place(request, &place, &query, verb, identity).await,
+            },
+        };
+        if !matches!(verb, "get" | "list" | "watch") {
+            // The audit line of a write.
+            tracing::info!(
+                user = identity.map_or("", |i| i.user.as_str()),
+                verb,
+                path,
+                code = answer.status().as_u16(),
+                milliseconds = started.elapsed().as_millis(),
+                %peer,
+                "write"
+            );
+        }
+        answer
+    }
+
+    async fn place(
+        &self,
+        request: Request<Body>,
+        place: &Place,
+        query: &Query,
+        verb: &'static str,
+        identity: &Identity,
+    ) -> Response<Body> {
+        let headers = request.headers();
+        let answer = match place {
+            Place::Groups(root) => self.documents.groups(*root, headers, host(headers)),
+            Place::Group(group) => self.documents.group(group, headers),
+            Place::Resources(group, version) => self.documents.resources(group, version, headers),
+            Place::OpenApi => self.documents.openapi_index(headers),
+            Place::OpenApiOf(group, version) => self.documents.openapi(group, version, query, headers),
+            Place::OpenApiV2 => {
+                let text = "OpenAPI v2 is not served; v3 is, at /openapi/v3";
+                respond::error(&StatusError::new(Reason::NotAcceptable, text))
+            }
+            Place::Fleet => {
+                let mut request = request;
+                request.extensions_mut().insert(identity.clone());
+                match self.fleet.clone().oneshot(request).await {
+                    Ok(answer) => return answer,
+                    Err(never) => match never {},
+                }
+            }
+            Place::Resource(address) => match self.resource(request, address, query, verb).await {
+                Ok(answer) => return answer,
+                Err(error) => respond::error(&error),
+            },
+            Place::Version | Place::Health | Place::Unknown => respond::error(&StatusError::no_such_path()),
+        };
+        answer
+    }
+
+    async fn resource(
+        &self,
+        request: Request<Body>,
+        address: &Address,
+        query: &Query,
+        verb: &'static str,
+    ) -> Result<Response<Body>, StatusError> {
+        let found = self
+            .catalog
+            .get(&address.group, &address.version, &address.plural);
+        let served = found.ok_or_else(StatusError::no_such_path)?;
+        check_address(served, address, verb)?;
+        let (head, body) = request.into_parts();
+        let headers = &head.headers;
+        let encoder = read::encoder(served, header(headers, &ACCEPT), query);
+        if verb == "watch" {
+            let mut query = query.clone();
+            if let Some(name) = &address.name {
+                query.select_name(name);
+            }
+            let stream = self.watch(served, address.namespace.as_deref(), encoder?, &query)?;
+            let mut answer = respond::bytes(StatusCode::OK, "application/json", Bytes::new());
+            *answer.body_mut() = Body::from_stream(stream);
+            return Ok(answer);
+        }
+        let _place = self.requests.try_acquire().map_err(|_| busy())?;
+        let namespace = address.namespace.as_deref().unwrap_or_default();
+        let name = address.name.as_deref().unwrap_or_default();
+        let subresource = address.subresource.as_deref();
+        let write = |body: Bytes| Write {
+            served,
+            namespace,
+            subresource,
+            query,
+            headers,
+            body,
+        };
+        let done = match verb {
+            "get" if subresource == Some("scale") => {
+                let Some(object) = source::get(&self.store, served, namespace, name) else {
+                    return Err(StatusError::not_found(&address.group, &address.plural, name));
+                };
+                ok(Bytes::from(scale::of(&object.value()).to_string()))
+            }
+            "get" => ok(self.get(served, namespace, name, &encoder?, query).await?),
+            "list" => ok(self
+                .list(served, address.namespace.as_deref(), &encoder?, query)
+                .await?),
+            "create" => self.create(write(decode::read(body).await?)).await?,
+            "update" => self.update(write(decode::read(body).await?), name).await?,
+            "patch" => self.patch(write(decode::read(body).await?), name).await?,
+            "delete" => {
+                let options = Options::parse(headers, &decode::read(body).await?, query)?;
+                self.delete(served, namespace, name, &encoder?, options).await?
+            }
+            "deletecollection" => {
+                let options = Options::parse(headers, &decode::read(body).await?, query)?;
+                self.delete_collection(served, address.namespace.as_deref(), &encoder?, query, options)
+                    .await?
+            }
+            other => {
+                return Err(StatusError::method_not_allowed(
+                    &address.group,
+                    &address.plural,
+                    other,
+                ));
+            }
+        };
+        Ok(finish(done, headers).await)
+    }
+
+    /// Wakes [`Api::run`].
+    fn poke(&self) {
+        self.pokes.notify_one();
+    }
+
+    fn random_bytes<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.random
+            .fill(&mut bytes)
+            .expect("the system has randomness, or nothing here can be trusted");
+        bytes
+    }
+
+    fn random_number(&self) -> u64 {
+        u64::from_le_bytes(self.random_bytes())
+    }
+
+    /// A random UUID.
+    fn new_uid(&self) -> String {
+        let mut b: [u8; 16] = self.random_bytes();
+        b[6] = b[6] & 0x0f | 0x40;
+        b[8] = b[8] & 0x3f | 0x80;
+        let n = u128::from_be_bytes(b);
+        let part = |shift: u32, mask: u128| n >> shift & mask;
+        format!(
+            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+            part(96, 0xffff_ffff),
+            part(80, 0xffff),
+            part(64, 0xffff),
+            part(48, 0xffff),
+            part(0, 0xffff_ffff_ffff)
+        )
+    }
+
+    /// Five letters that spell nothing.
+    fn name_suffix(&self) -> String {
+        const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+        let bytes: [u8; 5] = self.random_bytes();
+        bytes
+            .iter()
+            .map(|b| char::from(LETTERS[usize::from(*b) % LETTERS.len()]))
+            .collect()
+    }
+}
+
+fn ok(body: Bytes) -> Done {
+    Done {
+        code: StatusCode::OK,
+        body,
+        warnings: Vec::new(),
+    }
+}
+
+/// The address by which the client reached the hub.
+fn host(headers: &HeaderMap) -> &str {
+    header(headers, &http::header::HOST).unwrap_or_default()
+}
+
+/// Whether the resource has objects there, and the verb.
+fn check_address(served: &Served, address: &Address, verb: &str) -> Result<(), StatusError> {
+    let resource = served.resource;
+    let is_named = address.name.is_some();
+    let not_allowed = || {
+        Err(StatusError::method_not_allowed(
+            &resource.group,
+            &resource.plural,
+            verb,
+        ))
+    };
+    if let Some(name) = &address.subresource {
+        let subresource = resource.subresource(name).ok_or_else(StatusError::no_such_path)?;
+        return if subresource.verbs.iter().any(|v| &**v == verb) {
+            Ok(())
+        } else {
+            not_allowed()
+        };
+    }
+    if !resource.namespaced && address.namespace.is_some() {
+        return Err(StatusError::no_such_path());
+    }
+    if resource.namespaced && address.namespace.is_none() && (is_named || verb == "create") {
+        return if is_named {
+            Err(StatusError::no_such_path())
+        } else {
+            not_allowed()
+        };
+    }
+    let is_possible = match verb {
+        "create" | "list" | "deletecollection" => !is_named,
+        "get" | "update" | "patch" | "delete" => is_named,
+        _ => true,
+    };
+    if is_possible && resource.has_verb(verb) {
+        Ok(())
+    } else {
+        not_allowed()
+    }
+}
+
+async fn finish(done: Done, headers: &HeaderMap) -> Response<Body> {
+    let takes_gzip = negotiate::takes_gzip(header(headers, &ACCEPT_ENCODING));
+    let mut answer = respond::bytes(done.code, "application/json", done.body.clone());
+    respond::warn(&mut answer, &done.warnings);
+    if takes_gzip && done.body.len() >= limits::GZIP_BYTES {
+        return respond::compress(answer, done.body).await;
+    }
+    answer
+}

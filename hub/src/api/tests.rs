@@ -1,0 +1,1 @@
+//! Requests against the API over a real store.

@@ -1,0 +1,532 @@
+//! create, update and patch.
+
+use super::decode::{self, Validation};
+use super::encode::Encoder;
+use super::negotiate;
+use super::read::encoder;
+use super::request::Query;
+use super::source::{self, Served};
+use super::{Api, limits};
+use crate::clock;
+use crate::store::{CommitError, Expect, Object, Op, StoreError};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderMap, StatusCode};
+use hub_core::admission::{self, Part, Target, Updated};
+use hub_core::guard::{self, Wish};
+use hub_core::patch::{self, PatchError};
+use hub_core::policy::{self, Operation};
+use hub_core::status_error::{Cause, Details, Reason, StatusError};
+use hub_core::strict::Findings;
+use hub_core::{convert, scale};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// One write as the client sent it.
+pub(super) struct Write<'a> {
+    pub(super) served: &'a Served,
+    /// Namespace of the path, empty for cluster-scoped objects.
+    pub(super) namespace: &'a str,
+    pub(super) subresource: Option<&'a str>,
+    pub(super) query: &'a Query,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// An answer to a write.
+pub(super) struct Done {
+    pub(super) code: StatusCode,
+    pub(super) body: Bytes,
+    pub(super) warnings: Vec<String>,
+}
+
+/// What a change leads to, before it is encoded.
+enum State {
+    Stored(Arc<Object>),
+    Dry(Value),
+}
+
+/// Where a change comes from: a whole object or a patch.
+enum Change {
+    Whole(Value),
+    Patch(PatchKind, Value),
+}
+
+#[derive(Clone, Copy)]
+enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+}
+
+const PATCH_TYPES: &str =
+    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+
+fn patch_kind(served: &Served, content_type: Option<&str>) -> Result<PatchKind, StatusError> {
+    let media = content_type
+        .unwrap_or_default()
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim();
+    match media {
+        "application/json-patch+json" => Ok(PatchKind::Json),
+        "application/merge-patch+json" => Ok(PatchKind::Merge),
+        // As for custom resources: a schema that is not built in has no merge keys.
+        "application/strategic-merge-patch+json" if !served.resource.group.ends_with("karmada.io") => {
+            Ok(PatchKind::Strategic)
+        }
+        "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
+            let text = "server-side apply is not served yet: use client-side apply (kubectl apply without --server-side)";
+            Err(StatusError::new(Reason::UnsupportedMediaType, text))
+        }
+        other => Err(negotiate::unsupported(other, PATCH_TYPES)),
+    }
+}
+
+/// A refusal of the store as the client sees it.
+pub(super) fn refusal(served: &Served, error: CommitError) -> StatusError {
+    let (group, plural) = (&*served.resource.group, &*served.resource.plural);
+    match error {
+        CommitError::AlreadyExists { name, .. } => StatusError::already_exists(group, plural, &name),
+        CommitError::NotFound { name, .. } => StatusError::not_found(group, plural, &name),
+        CommitError::Conflict { name, .. } => StatusError::stale(group, plural, &name),
+        error @ CommitError::TooLarge { .. } => {
+            StatusError::new(Reason::RequestEntityTooLarge, error.to_string())
+        }
+        error @ CommitError::Malformed { .. } => StatusError::bad_request(error.to_string()),
+        CommitError::Store(error @ (StoreError::ReadOnly { .. } | StoreError::Closed)) => {
+            let mut refusal = StatusError::new(Reason::ServiceUnavailable, error.to_string());
+            refusal.details = Some(Box::new(Details {
+                retry_after_seconds: 5,
+                ..Details::default()
+            }));
+            refusal
+        }
+        error => StatusError::internal(error),
+    }
+}
+
+/// Things that are stored and do not act yet; who writes them should know.
+fn notices(served: &Served) -> Option<String> {
+    let text = match (&*served.resource.group, &*served.resource.plural) {
+        ("apiextensions.k8s.io", "customresourcedefinitions") => {
+            "this hub stores the definition as a template, but does not serve its custom resources yet"
+        }
+        ("admissionregistration.k8s.io", _) => {
+            "this hub stores admission configuration as a template and calls nobody"
+        }
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+impl Write<'_> {
+    fn target(&self) -> Target<'_> {
+        Target {
+            resource: self.served.resource,
+            namespace: self.namespace,
+            now: clock::wall().0,
+        }
+    }
+
+    fn encoder(&self) -> Result<Encoder, StatusError> {
+        let accept = self.headers.get(ACCEPT).and_then(|v| v.to_str().ok());
+        encoder(self.served, accept, self.query)
+    }
+
+    fn validation(&self) -> Result<Validation, StatusError> {
+        Validation::parse(self.query.get("fieldValidation"))
+    }
+
+    fn part(&self) -> Part {
+        if self.subresource == Some("status") {
+            Part::Status
+        } else {
+            Part::Main
+        }
+    }
+
+    fn is_scale(&self) -> bool {
+        self.subresource == Some("scale")
+    }
+
+    fn done(&self, code: StatusCode, state: State, warnings: Vec<String>) -> Result<Done, StatusError> {
+        let body = match state {
+            State::Stored(object) if self.is_scale() => Bytes::from(scale::of(&object.value()).to_string()),
+            State::Stored(object) => self.encoder()?.one(&object),
+            State::Dry(object) if self.is_scale() => Bytes::from(scale::of(&object).to_string()),
+            State::Dry(object) => Bytes::from(object.to_string()),
+        };
+        Ok(Done { code, body, warnings })
+    }
+
+    fn put(&self, name: &str, expect: Expect, object: Value) -> Op {
+        Op::Put {
+            resource: self.served.id.clone(),
+            namespace: self.namespace.to_owned(),
+            name: name.to_owned(),
+            expect,
+            object,
+        }
+    }
+
+    fn remove(&self, name: &str, expect: Expect) -> Op {
+        Op::Delete {
+            resource: self.served.id.clone(),
+            namespace: self.namespace.to_owned(),
+            name: name.to_owned(),
+            expect,
+        }
+    }
+}
+
+impl Api {
+    /// Answers a create.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub(super) async fn create(&self, write: Write<'_>) -> Result<Done, StatusError> {
+        let served = write.served;
+        write.encoder()?;
+        let is_dry = write.query.dry_run()?;
+        let mut findings = Findings::default();
+        let mut object = decode::parse(write.headers, &write.body, &mut findings)?;
+        let mut warnings = decode::check(
+            self.table,
+            served.resource,
+            &mut object,
+            findings,
+            write.validation()?,
+        )?;
+        warnings.extend(notices(served));
+        let object = self.admit_policy(&write, Operation::Create, object, None, &mut warnings)?;
+        guard::check(served.resource, Wish::Create, None, Some(&object))?;
+        let is_generated = admission::name_of(&object).is_empty();
+        let mut tries = if is_generated { limits::NAME_TRIES } else { 1 };
+        loop {
+            tries -= 1;
+            let admitted = admission::create(write.target(), object.clone(), &self.new_uid(), &mut || {
+                self.name_suffix()
+            })?;
+            let name = admission::name_of(&admitted).to_owned();
+            // Held until the commit is done: a namespace does not end between this look and the write.
+            let _open = self.gate.read().await;
+            self.check_namespace(served, write.namespace, &name)?;
+            if is_dry {
+                if source::get(&self.store, served, write.namespace, &name).is_some() {
+                    let resource = served.resource;
+                    return Err(StatusError::already_exists(
+                        &resource.group,
+                        &resource.plural,
+                        &name,
+                    ));
+                }
+                return write.done(StatusCode::CREATED, State::Dry(admitted), warnings);
+            }
+            match self
+                .store
+                .commit(vec![write.put(&name, Expect::Absent, admitted)])
+                .await
+            {
+                Ok(stored) => {
+                    let object = first(stored)?;
+                    return write.done(StatusCode::CREATED, State::Stored(object), warnings);
+                }
+                Err(CommitError::AlreadyExists { .. }) if tries > 0 => {}
+                Err(error) => return Err(refusal(served, error)),
+            }
+        }
+    }
+
+    /// Answers an update of the whole object, its status or its scale.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub(super) async fn update(&self, write: Write<'_>, name: &str) -> Result<Done, StatusError> {
+        let mut findings = Findings::default();
+        let mut object = decode::parse(write.headers, &write.body, &mut findings)?;
+        let warnings = self.check_body(&write, &mut object, findings)?;
+        self.change(write, name, Change::Whole(object), warnings).await
+    }
+
+    /// Answers a patch of the object, its status or its scale.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub(super) async fn patch(&self, write: Write<'_>, name: &str) -> Result<Done, StatusError> {
+        let content_type = write.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+        let kind = patch_kind(write.served, content_type)?;
+        let mut findings = Findings::default();
+        let patch = hub_core::strict::parse(&write.body, &mut findings)
+            .map_err(|why| StatusError::bad_request(format!("error decoding patch: {why}")))?;
+        let warnings = match write.validation()? {
+            Validation::Strict if !findings.is_empty() => {
+                let all: Vec<&str> = findings.all().map(String::as_str).collect();
+                let text = format!("error decoding patch: strict decoding error: {}", all.join(", "));
+                return Err(StatusError::bad_request(text));
+            }
+            Validation::Warn => findings.all().cloned().collect(),
+            Validation::Strict | Validation::Ignore => Vec::new(),
+        };
+        self.change(write, name, Change::Patch(kind, patch), warnings)
+            .await
+    }
+
+    /// Checks a whole body of a write: the object, or a Scale.
+    fn check_body(
+        &self,
+        write: &Write<'_>,
+        object: &mut Value,
+        findings: Findings,
+    ) -> Result<Vec<String>, StatusError> {
+        let validation = write.validation()?;
+        if !write.is_scale() {
+            return decode::check(self.table, write.served.resource, object, findings, validation);
+        }
+        let of = self.scale_type()?;
+        decode::check_type(self.table, of, "Scale", "v1", object, findings, validation)
+    }
+
+    fn scale_type(&self) -> Result<hub_core::types::TypeId, StatusError> {
+        let name = "io.k8s.api.autoscaling.v1.Scale";
+        self.table
+            .type_named(name)
+            .ok_or_else(|| StatusError::internal("the type table has no Scale"))
+    }
+
+    /// Reads, changes and stores, again if another writer was faster and the client named no version.
+    async fn change(
+        &self,
+        write: Write<'_>,
+        name: &str,
+        change: Change,
+        mut warnings: Vec<String>,
+    ) -> Result<Done, StatusError> {
+        let (served, resource) = (write.served, write.served.resource);
+        write.encoder()?;
+        let is_dry = write.query.dry_run()?;
+        warnings.extend(notices(served));
+        let mut tries = limits::WRITE_TRIES;
+        loop {
+            tries -= 1;
+            let Some(current) = source::get(&self.store, served, write.namespace, name) else {
+                return Err(StatusError::not_found(&resource.group, &resource.plural, name));
+            };
+            let old = convert::to(resource, current.value());
+            let mut found = Vec::new();
+            let (new, is_pinned) = self.changed(&write, name, &old, &change, &mut found)?;
+            if let Some(given) = revision_given(&new)
+                && given != current.revision.to_string()
+            {
+                return Err(StatusError::stale(&resource.group, &resource.plural, name));
+            }
+            let new = match write.part() {
+                Part::Main => self.admit_policy(&write, Operation::Update, new, Some(&old), &mut found)?,
+                Part::Status => new,
+            };
+            let wish = if write.part() == Part::Status {
+                Wish::UpdateStatus
+            } else {
+                Wish::Update
+            };
+            guard::check(resource, wish, Some(&old), Some(&new))?;
+            let updated = admission::update(write.target(), &old, new, write.part())?;
+            warnings.extend(found);
+            warnings.dedup();
+            let expect = Expect::Revision(current.revision);
+            let (op, state) = match updated {
+                Updated::Unchanged => return write.done(StatusCode::OK, State::Stored(current), warnings),
+                Updated::Changed(object) if is_dry => {
+                    return write.done(StatusCode::OK, State::Dry(object), warnings);
+                }
+                Updated::Removed(object) if is_dry => {
+                    return write.done(StatusCode::OK, State::Dry(object), warnings);
+                }
+                Updated::Changed(object) => (write.put(name, expect, object), None),
+                Updated::Removed(object) => (write.remove(name, expect), Some(object)),
+            };
+            let was_removal = state.is_some();
+            match self.store.commit(vec![op]).await {
+                Ok(stored) => {
+                    if was_removal {
+                        self.poke();
+                    }
+                    let stored = first(stored)?;
+                    return write.done(
+                        StatusCode::OK,
+                        state.map_or(State::Stored(stored), State::Dry),
+                        warnings,
+                    );
+                }
+                Err(CommitError::Conflict { .. }) if tries > 0 && !is_pinned => {}
+                Err(error) => return Err(refusal(served, error)),
+            }
+        }
+    }
+
+    /// The new state that a change asks for, and whether the client named the version it changes.
+    fn changed(
+        &self,
+        write: &Write<'_>,
+        name: &str,
+        old: &Value,
+        change: &Change,
+        warnings: &mut Vec<String>,
+    ) -> Result<(Value, bool), StatusError> {
+        let shown = if write.is_scale() {
+            scale::of(old)
+        } else {
+            old.clone()
+        };
+        let (new, is_pinned) = match change {
+            Change::Whole(object) => (object.clone(), revision_given(object).is_some()),
+            Change::Patch(kind, patch) => {
+                let mut new = shown;
+                self.apply(write, *kind, patch, &mut new)
+                    .map_err(|error| patch_refusal(write, name, &error))?;
+                let is_pinned = patch.pointer("/metadata/resourceVersion").is_some();
+                warnings.extend(self.check_body(write, &mut new, Findings::default())?);
+                (new, is_pinned)
+            }
+        };
+        if !write.is_scale() {
+            return Ok((new, is_pinned));
+        }
+        let mut object = old.clone();
+        scale::into(&mut object, &new);
+        Ok((object, is_pinned))
+    }
+
+    fn apply(
+        &self,
+        write: &Write<'_>,
+        kind: PatchKind,
+        patch: &Value,
+        object: &mut Value,
+    ) -> Result<(), PatchError> {
+        match kind {
+            PatchKind::Json => patch::json::apply(object, patch),
+            PatchKind::Merge if !patch.is_object() => Err(PatchError::Malformed(
+                "a merge patch of an object is a JSON object".to_owned(),
+            )),
+            PatchKind::Merge => {
+                patch::merge::apply(object, patch);
+                Ok(())
+            }
+            PatchKind::Strategic => {
+                let of = match write.is_scale() {
+                    true => self
+                        .scale_type()
+                        .map_err(|error| PatchError::Malformed(error.message))?,
+                    false => write.served.resource.of_type,
+                };
+                patch::strategic::apply(self.table, of, object, patch)
+            }
+        }
+    }
+
+    /// Defaults and rules of policies.
+    fn admit_policy(
+        &self,
+        write: &Write<'_>,
+        operation: Operation,
+        object: Value,
+        old: Option<&Value>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Value, StatusError> {
+        let resource = write.served.resource;
+        if !policy::admits(&resource.group, &resource.kind) {
+            return Ok(object);
+        }
+        let name = admission::name_of(&object).to_owned();
+        match policy::admit(
+            &resource.kind,
+            operation,
+            write.namespace,
+            object,
+            old,
+            &mut || self.new_uid(),
+        ) {
+            Ok(admitted) => {
+                warnings.extend(admitted.warnings);
+                Ok(admitted.object)
+            }
+            Err(errors) => {
+                let causes = errors.into_iter().map(|error| {
+                    let text = error.to_string();
+                    let message = text
+                        .strip_prefix(&format!("{}: ", error.field))
+                        .unwrap_or(&text)
+                        .to_owned();
+                    Cause {
+                        reason: error.kind.reason(),
+                        message,
+                        field: error.field,
+                    }
+                });
+                Err(StatusError::invalid(
+                    &resource.group,
+                    &resource.kind,
+                    &name,
+                    causes.collect(),
+                ))
+            }
+        }
+    }
+
+    /// A namespaced object needs its namespace, and one that is not ending.
+    fn check_namespace(&self, served: &Served, namespace: &str, name: &str) -> Result<(), StatusError> {
+        if !served.resource.namespaced {
+            return Ok(());
+        }
+        let resource = served.resource;
+        let Some(found) = self.store.get(&super::namespace_id(), "", namespace) else {
+            return Err(StatusError::not_found("", "namespaces", namespace));
+        };
+        if !admission::is_deleting(&found.value()) {
+            return Ok(());
+        }
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let mut error = StatusError::forbidden(&resource.group, &resource.plural, name, why);
+        if let Some(details) = &mut error.details {
+            details.causes.push(Cause {
+                reason: "NamespaceTerminating",
+                message: format!("namespace {namespace} is being terminated"),
+                field: "metadata.namespace".to_owned(),
+            });
+        }
+        Err(error)
+    }
+}
+
+fn first(stored: Vec<Arc<Object>>) -> Result<Arc<Object>, StatusError> {
+    stored
+        .into_iter()
+        .next()
+        .ok_or_else(|| StatusError::internal("the store answered without the object"))
+}
+
+fn revision_given(object: &Value) -> Option<&str> {
+    object
+        .pointer("/metadata/resourceVersion")
+        .and_then(Value::as_str)
+        .filter(|r| !r.is_empty())
+}
+
+fn patch_refusal(write: &Write<'_>, name: &str, error: &PatchError) -> StatusError {
+    let resource = write.served.resource;
+    match error {
+        PatchError::Malformed(text) => StatusError::bad_request(text.clone()),
+        PatchError::TooLarge(text) => StatusError::new(Reason::RequestEntityTooLarge, text.clone()),
+        PatchError::DoesNotFit(text) => {
+            let cause = Cause {
+                reason: "FieldValueInvalid",
+                message: text.clone(),
+                field: "patch".to_owned(),
+            };
+            StatusError::invalid(&resource.group, &resource.kind, name, vec![cause])
+        }
+    }
+}
