@@ -32,19 +32,29 @@ const CREDENTIALS: [&str; 6] = [
 ///
 /// # Errors
 /// 403 naming who writes the object instead, 422 for fields that cannot be honoured.
-pub fn check(resource: &Resource, wish: Wish, old: Option<&Value>, new: Option<&Value>) -> Result<(), StatusError> {
+pub fn check(
+    resource: &Resource,
+    wish: Wish,
+    old: Option<&Value>,
+    new: Option<&Value>,
+) -> Result<(), StatusError> {
     match (&*resource.group, &*resource.plural) {
         ("cluster.karmada.io", "clusters") => cluster(resource, wish, old, new),
-        ("work.karmada.io", "resourcebindings" | "clusterresourcebindings") => {
-            Err(forbidden(resource, old.or(new), "bindings are made by the hub from templates and policies: change those"))
-        }
+        ("work.karmada.io", "resourcebindings" | "clusterresourcebindings") => Err(forbidden(
+            resource,
+            old.or(new),
+            "bindings are made by the hub from templates and policies: change those",
+        )),
         ("work.karmada.io", "works") => Err(work(resource, old.or(new))),
         _ => Ok(()),
     }
 }
 
 fn name_of(object: Option<&Value>) -> &str {
-    object.and_then(|o| o.pointer("/metadata/name")).and_then(Value::as_str).unwrap_or_default()
+    object
+        .and_then(|o| o.pointer("/metadata/name"))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 fn forbidden(resource: &Resource, object: Option<&Value>, why: &str) -> StatusError {
@@ -52,7 +62,10 @@ fn forbidden(resource: &Resource, object: Option<&Value>, why: &str) -> StatusEr
 }
 
 /// Annotations of a Work that name where it comes from.
-const TEMPLATE: [&str; 2] = ["resourcetemplate.karmada.io/kind", "resourcetemplate.karmada.io/name"];
+const TEMPLATE: [&str; 2] = [
+    "resourcetemplate.karmada.io/kind",
+    "resourcetemplate.karmada.io/name",
+];
 const POLICY: [&str; 4] = [
     "propagationpolicy.karmada.io/namespace",
     "propagationpolicy.karmada.io/name",
@@ -74,13 +87,23 @@ fn work(resource: &Resource, object: Option<&Value>) -> StatusError {
     forbidden(resource, object, &format!("{source}: change those"))
 }
 
-fn cluster(resource: &Resource, wish: Wish, old: Option<&Value>, new: Option<&Value>) -> Result<(), StatusError> {
+fn cluster(
+    resource: &Resource,
+    wish: Wish,
+    old: Option<&Value>,
+    new: Option<&Value>,
+) -> Result<(), StatusError> {
     let name = name_of(old.or(new));
     if let Some(new) = new {
-        let join = format!("members dial the hub and it holds no credentials of theirs; run `pinnace token create {name}` and the join line it prints");
+        let join = format!(
+            "members dial the hub and it holds no credentials of theirs; run `pinnace token create {name}` and the join line it prints"
+        );
         let mut causes = Vec::new();
         for field in CREDENTIALS {
-            let given = new.pointer("/spec").and_then(|s| s.get(field)).filter(|v| !is_zero(v));
+            let given = new
+                .pointer("/spec")
+                .and_then(|s| s.get(field))
+                .filter(|v| !is_zero(v));
             if given.is_some() {
                 causes.push(Cause::forbidden(format!("spec.{field}"), &join));
             }
@@ -89,7 +112,12 @@ fn cluster(resource: &Resource, wish: Wish, old: Option<&Value>, new: Option<&Va
             causes.push(Cause::invalid("spec.syncMode", &json!("Push"), &join));
         }
         if !causes.is_empty() {
-            return Err(StatusError::invalid(&resource.group, &resource.kind, name, causes));
+            return Err(StatusError::invalid(
+                &resource.group,
+                &resource.kind,
+                name,
+                causes,
+            ));
         }
     }
     match wish {
@@ -98,10 +126,16 @@ fn cluster(resource: &Resource, wish: Wish, old: Option<&Value>, new: Option<&Va
             Err(forbidden(resource, new, &why))
         }
         Wish::Delete => {
-            let why = format!("removing a cluster from the fleet is not served yet; `pinnace cluster revoke {name}` ends its access");
+            let why = format!(
+                "removing a cluster from the fleet is not served yet; `pinnace cluster revoke {name}` ends its access"
+            );
             Err(forbidden(resource, old, &why))
         }
-        Wish::UpdateStatus => Err(forbidden(resource, old, "the status of a cluster is what its agent reports")),
+        Wish::UpdateStatus => Err(forbidden(
+            resource,
+            old,
+            "the status of a cluster is what its agent reports",
+        )),
         Wish::Update => Ok(()),
     }
 }
@@ -123,7 +157,9 @@ mod tests {
     use crate::types::TypeTable;
 
     fn resource(group: &str, plural: &str) -> &'static Resource {
-        TypeTable::built_in().preferred(group, plural).unwrap_or_else(|| panic!("{plural}"))
+        TypeTable::built_in()
+            .preferred(group, plural)
+            .unwrap_or_else(|| panic!("{plural}"))
     }
 
     #[test]
@@ -131,8 +167,12 @@ mod tests {
         let clusters = resource("cluster.karmada.io", "clusters");
         let plain = json!({"metadata": {"name": "a"}, "spec": {"syncMode": "Pull", "region": "r", "apiEndpoint": ""}});
         assert_eq!(check(clusters, Wish::Update, Some(&plain), Some(&plain)), Ok(()));
-        for (field, value) in [("apiEndpoint", json!("https://x")), ("secretRef", json!({"name": "s"})),
-            ("insecureSkipTLSVerification", json!(true)), ("syncMode", json!("Push"))] {
+        for (field, value) in [
+            ("apiEndpoint", json!("https://x")),
+            ("secretRef", json!({"name": "s"})),
+            ("insecureSkipTLSVerification", json!(true)),
+            ("syncMode", json!("Push")),
+        ] {
             let mut new = plain.clone();
             new["spec"][field] = value;
             let error = check(clusters, Wish::Update, Some(&plain), Some(&new)).expect_err(field);
@@ -151,14 +191,23 @@ mod tests {
             "propagationpolicy.karmada.io/name": "p"}}});
         let error = check(works, Wish::Delete, Some(&object), None).expect_err("a view");
         assert_eq!(error.code(), 403);
-        assert!(error.message.contains("Deployment/web") && error.message.contains("ns/p"), "{error}");
+        assert!(
+            error.message.contains("Deployment/web") && error.message.contains("ns/p"),
+            "{error}"
+        );
     }
 
     #[test]
     fn templates_and_policies_are_free() {
         let object = json!({"metadata": {"name": "a"}});
-        for (group, plural) in [("apps", "deployments"), ("policy.karmada.io", "propagationpolicies")] {
-            assert_eq!(check(resource(group, plural), Wish::Create, None, Some(&object)), Ok(()));
+        for (group, plural) in [
+            ("apps", "deployments"),
+            ("policy.karmada.io", "propagationpolicies"),
+        ] {
+            assert_eq!(
+                check(resource(group, plural), Wish::Create, None, Some(&object)),
+                Ok(())
+            );
         }
     }
 }

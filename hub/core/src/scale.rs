@@ -10,8 +10,14 @@ pub fn of(object: &Value) -> Value {
             metadata.insert(key.to_owned(), value.clone());
         }
     }
-    let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1);
-    let current = object.pointer("/status/replicas").and_then(Value::as_i64).unwrap_or(0);
+    let replicas = object
+        .pointer("/spec/replicas")
+        .and_then(Value::as_i64)
+        .unwrap_or(1);
+    let current = object
+        .pointer("/status/replicas")
+        .and_then(Value::as_i64)
+        .unwrap_or(0);
     let mut status = json!({"replicas": current});
     let selector = selector_text(object.pointer("/spec/selector").unwrap_or(&Value::Null));
     if !selector.is_empty() {
@@ -23,7 +29,10 @@ pub fn of(object: &Value) -> Value {
 
 /// Writes the replicas of a Scale into a workload; absent means 0, as in Go.
 pub fn into(object: &mut Value, scale: &Value) {
-    let replicas = scale.pointer("/spec/replicas").cloned().unwrap_or_else(|| json!(0));
+    let replicas = scale
+        .pointer("/spec/replicas")
+        .cloned()
+        .unwrap_or_else(|| json!(0));
     if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
         spec.insert("replicas".to_owned(), replicas);
     }
@@ -40,7 +49,9 @@ pub fn into(object: &mut Value, scale: &Value) {
 pub fn selector_text(selector: &Value) -> String {
     let pairs = |map: &Value| -> Vec<String> {
         let members = map.as_object().into_iter().flatten();
-        members.filter_map(|(k, v)| Some(format!("{k}={}", v.as_str()?))).collect()
+        members
+            .filter_map(|(k, v)| Some(format!("{k}={}", v.as_str()?)))
+            .collect()
     };
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
     let mut parts = match selector.get("matchLabels") {
@@ -50,7 +61,12 @@ pub fn selector_text(selector: &Value) -> String {
     };
     for e in expressions.into_iter().flatten() {
         let key = e["key"].as_str().unwrap_or_default();
-        let values: Vec<&str> = e["values"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let values: Vec<&str> = e["values"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         parts.push(match e["operator"].as_str().unwrap_or_default() {
             "In" => format!("{key} in ({})", values.join(",")),
             "NotIn" => format!("{key} notin ({})", values.join(",")),
@@ -73,8 +89,14 @@ mod tests {
                 "matchExpressions": [{"key": "c", "operator": "In", "values": ["d", "e"]}]}},
             "status": {"replicas": 2}});
         let mut scale = of(&object);
-        assert_eq!(scale["status"], json!({"replicas": 2, "selector": "a=b,c in (d,e)"}));
-        assert_eq!(scale["metadata"], json!({"name": "a", "uid": "u", "resourceVersion": "5"}));
+        assert_eq!(
+            scale["status"],
+            json!({"replicas": 2, "selector": "a=b,c in (d,e)"})
+        );
+        assert_eq!(
+            scale["metadata"],
+            json!({"name": "a", "uid": "u", "resourceVersion": "5"})
+        );
         scale["spec"]["replicas"] = json!(7);
         into(&mut object, &scale);
         assert_eq!(object["spec"]["replicas"], 7);

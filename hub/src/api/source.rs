@@ -2,7 +2,6 @@
 
 use crate::store::{Compacted, Cursor, Listing, Object, ResourceId, Revision, Store};
 use hub_core::types::{Resource, TypeTable};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A resource that is served, and where its objects are stored.
@@ -12,28 +11,26 @@ pub(super) struct Served {
     pub(super) id: ResourceId,
 }
 
-/// All served resources, by group, version and plural.
-pub(super) struct Catalog(HashMap<(&'static str, &'static str, &'static str), Served>);
+/// All served resources in the order of discovery; there are about a hundred.
+pub(super) struct Catalog(Vec<Served>);
 
 impl Catalog {
     pub(super) fn new(table: &'static TypeTable) -> Catalog {
         let served = table.resources().iter().map(|resource| {
             let id = ResourceId::new(&resource.storage.0, &resource.storage.1);
-            (
-                (&*resource.group, &*resource.version, &*resource.plural),
-                Served { resource, id },
-            )
+            Served { resource, id }
         });
         Catalog(served.collect())
     }
 
     pub(super) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
-        self.0.get(&(group, version, plural))
+        let is = |r: &Resource| &*r.plural == plural && &*r.group == group && &*r.version == version;
+        self.0.iter().find(|s| is(s.resource))
     }
 
-    /// The served resource behind stored objects, in any version.
+    /// The served resource behind stored objects, in its preferred version.
     pub(super) fn stored(&self, id: &ResourceId) -> Option<&Served> {
-        self.0.values().find(|s| s.id == *id)
+        self.0.iter().find(|s| s.id == *id)
     }
 }
 

@@ -121,13 +121,23 @@ impl<'a> Row<'a> {
     /// A LabelSelector as text.
     pub(super) fn selector(&self, pointer: &str) -> Value {
         let text = selector_text(self.at(pointer).unwrap_or(&Value::Null));
-        if text.is_empty() { "<none>".show() } else { text.show() }
+        if text.is_empty() {
+            "<none>".show()
+        } else {
+            text.show()
+        }
     }
 
     /// A plain map of labels as text.
     pub(super) fn label_text(&self, pointer: &str) -> Value {
         let pairs = self.at(pointer).and_then(Value::as_object).into_iter().flatten();
-        let parts: Vec<String> = pairs.map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default())).collect();
-        if parts.is_empty() { "<none>".show() } else { parts.join(",").show() }
+        let parts: Vec<String> = pairs
+            .map(|(k, v)| format!("{k}={}", v.as_str().unwrap_or_default()))
+            .collect();
+        if parts.is_empty() {
+            "<none>".show()
+        } else {
+            parts.join(",").show()
+        }
     }
 }

@@ -261,10 +261,14 @@ pub enum Plain {
 }
 
 /// The compiled-in tables.
-const SOURCES: [&[u8]; 2] = [include_bytes!("../../data/kubernetes.json"), include_bytes!("../../data/karmada.json")];
+const SOURCES: [&[u8]; 2] = [
+    include_bytes!("../../data/kubernetes.json"),
+    include_bytes!("../../data/karmada.json"),
+];
 
 static BUILT_IN: LazyLock<TypeTable> = LazyLock::new(|| {
-    TypeTable::load(&SOURCES).expect("the compiled-in type tables load: the test `the_built_in_tables_load` guards it")
+    TypeTable::load(&SOURCES)
+        .expect("the compiled-in type tables load: the test `the_built_in_tables_load` guards it")
 });
 
 impl TypeTable {
