@@ -33,3 +33,6 @@ pub mod topics;
 pub mod wire;
 
 mod layout;
+
+#[cfg(test)]
+mod vectors;

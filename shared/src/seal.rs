@@ -13,7 +13,7 @@
 //! author is a new frame.
 
 mod channel;
-mod exchange;
+pub(crate) mod exchange;
 
 pub use channel::{Channel, OpenError};
 pub use exchange::{AgentExchange, ExchangeError, HubExchange};

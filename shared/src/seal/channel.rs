@@ -84,7 +84,7 @@ fn associated(topic: &str, epoch: &Epoch, counter: u64, direction: Direction) ->
 
 impl Channel {
     /// The end that sends in direction `sends`.
-    pub(super) fn new(
+    pub(crate) fn new(
         cluster: &ClusterName,
         epoch: Epoch,
         sends: Direction,

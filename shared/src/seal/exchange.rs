@@ -51,12 +51,12 @@ impl ExchangeError {
 }
 
 /// What both ends derive from the shared secret.
-struct Secrets {
-    epoch: Epoch,
-    up: [u8; 32],
-    down: [u8; 32],
+pub(crate) struct Secrets {
+    pub(crate) epoch: Epoch,
+    pub(crate) up: [u8; 32],
+    pub(crate) down: [u8; 32],
     /// Proves knowledge of the secret inside the agent's signature.
-    confirm: [u8; 32],
+    pub(crate) confirm: [u8; 32],
 }
 
 struct Bytes32;
@@ -67,7 +67,7 @@ impl hkdf::KeyType for Bytes32 {
     }
 }
 
-fn derive(transcript: &Digest, shared: &[u8]) -> Secrets {
+pub(crate) fn derive(transcript: &Digest, shared: &[u8]) -> Secrets {
     let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, &transcript.0).extract(shared);
     let expand = |label: &str| {
         let mut out = [0; 32];
@@ -87,7 +87,7 @@ fn derive(transcript: &Digest, shared: &[u8]) -> Secrets {
 }
 
 /// Everything of X1 and X2 but the signature.
-fn transcript(cluster: &ClusterName, x1: &X1, x2: &X2) -> Digest {
+pub(crate) fn transcript(cluster: &ClusterName, x1: &X1, x2: &X2) -> Digest {
     let mut layout = Layout::new("pinnace/1 exchange");
     layout
         .bytes(cluster.as_str().as_bytes())
@@ -108,13 +108,13 @@ fn transcript(cluster: &ClusterName, x1: &X1, x2: &X2) -> Digest {
     Digest::of(layout.as_slice())
 }
 
-fn hub_signs(transcript: &Digest) -> Layout {
+pub(crate) fn hub_signs(transcript: &Digest) -> Layout {
     let mut layout = Layout::new("pinnace/1 exchange, hub");
     layout.bytes(&transcript.0);
     layout
 }
 
-fn agent_signs(transcript: &Digest, identity: &PublicKey, confirm: &[u8; 32]) -> Layout {
+pub(crate) fn agent_signs(transcript: &Digest, identity: &PublicKey, confirm: &[u8; 32]) -> Layout {
     let mut layout = Layout::new("pinnace/1 exchange, agent");
     layout.bytes(&transcript.0).bytes(&identity.0).bytes(confirm);
     layout
