@@ -32,7 +32,7 @@ impl Binary {
         if binary.complete() {
             return Ok(binary);
         }
-        check_go()?;
+        check_go(&module)?;
         std::fs::create_dir_all(&binary.directory)
             .with_context(|| format!("{} cannot be made", binary.directory.display()))?;
         let _lock = process::lock(&binary.directory.join("lock"))?;
@@ -97,8 +97,8 @@ impl Binary {
 /// # Errors
 /// When Go is absent or too old, or the module cannot be fetched.
 pub fn kubernetes_sources() -> Result<PathBuf> {
-    check_go()?;
     let module = workspace::root()?.join("tests/member");
+    check_go(&module)?;
     let text = process::output(Command::new("go").current_dir(&module).args([
         "mod",
         "download",
@@ -113,19 +113,18 @@ pub fn kubernetes_sources() -> Result<PathBuf> {
     Ok(PathBuf::from(directory))
 }
 
-fn check_go() -> Result<()> {
+/// Asks inside the module, where an older Go that may fetch the one named in `go.mod` answers with that one.
+fn check_go(module: &Path) -> Result<()> {
     let (major, minor) = GO;
-    let Ok(text) = process::output(Command::new("go").arg("version")) else {
-        bail!(
-            "real members need Go {major}.{minor} or newer, and `go` is not on PATH: install it from https://go.dev/dl/"
-        );
-    };
-    match go_version(&text) {
-        Some(found) if found >= GO => Ok(()),
-        _ => bail!(
+    match process::output(Command::new("go").current_dir(module).arg("version")) {
+        Ok(text) if go_version(&text).is_some_and(|found| found >= GO) => Ok(()),
+        Ok(text) => bail!(
             "real members need Go {major}.{minor} or newer; `go version` says: {}",
             text.trim()
         ),
+        Err(error) => {
+            bail!("real members need Go {major}.{minor} or newer (https://go.dev/dl/): {error:#}")
+        }
     }
 }
 

@@ -182,13 +182,14 @@ fn cut_tests(tokens: &mut Vec<Token>) -> Vec<String> {
                 break;
             }
         }
-        if let Some(place) = tokens[after..end].iter().position(|token| token.text == "mod") {
-            if tokens
-                .get(after + place + 2)
-                .is_some_and(|token| token.text == ";")
-            {
-                modules.push(tokens[after + place + 1].text.clone());
-            }
+        let named = tokens[after..end]
+            .iter()
+            .position(|token| token.text == "mod")
+            .map(|place| after + place);
+        if let Some(place) = named
+            && tokens.get(place + 2).is_some_and(|token| token.text == ";")
+        {
+            modules.push(tokens[place + 1].text.clone());
         }
         at = end;
     }
