@@ -41,20 +41,6 @@ pub fn work_name(kind: &str, name: &str, namespace: &str) -> String {
     format!("{}-{}", name.replace(':', "."), short_hash(&key.to_lowercase())).to_lowercase()
 }
 
-/// Suffix of the label by which a binding names another one that depends on it.
-pub fn binding_reference_key(namespace: &str, name: &str) -> String {
-    short_hash(&if namespace.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{namespace}/{name}")
-    })
-}
-
-/// Name of a policy made for one object.
-pub fn policy_name(namespace: &str, name: &str, gvk: &str) -> String {
-    format!("{name}-{}", short_hash(&format!("{namespace}{gvk}"))).to_lowercase()
-}
-
 /// Namespace in which the works of a cluster are shown.
 pub fn execution_namespace(cluster: &str) -> String {
     format!("{EXECUTION_NAMESPACE_PREFIX}{cluster}")
@@ -110,7 +96,6 @@ mod tests {
         assert_eq!(work_name("Deployment", "foo", ""), "foo-96c87fdcc");
         assert_eq!(work_name("Deployment", "nginx", "default"), "nginx-687f7fb96f");
         assert_eq!(binding_name("Deployment", "nginx"), "nginx-deployment");
-        assert_eq!(binding_reference_key("test", "test"), "78f48bf666");
     }
 
     #[test]

@@ -171,14 +171,42 @@ pub fn admit(
     }
     defaults::schema(kind, &mut object);
     defaults::webhook(kind, operation, namespace, &mut object, old, new_id);
-    let mut errors = Errors::default();
     let mut warnings = Vec::new();
-    check::object(kind, operation, namespace, &object, old, &mut errors);
-    unsupported::object(kind, &object, &mut errors, &mut warnings);
-    if errors.0.is_empty() {
+    let errors = errors_of(kind, operation, namespace, &object, old, &mut warnings);
+    if errors.is_empty() {
         Ok(Admitted { object, warnings })
     } else {
-        Err(errors.0)
+        Err(errors)
+    }
+}
+
+fn errors_of(
+    kind: Kind,
+    operation: Operation,
+    namespace: &str,
+    object: &Value,
+    old: Option<&Value>,
+    warnings: &mut Vec<String>,
+) -> Vec<FieldError> {
+    let mut errors = Errors::default();
+    check::object(kind, operation, namespace, object, old, &mut errors);
+    unsupported::object(kind, object, &mut errors, warnings);
+    errors.0
+}
+
+/// The checks alone, on an object that already has its defaults; [`admit`] does them after filling in defaults.
+pub fn validate(
+    kind: &str,
+    operation: Operation,
+    namespace: &str,
+    object: &Value,
+    old: Option<&Value>,
+) -> Vec<FieldError> {
+    match Kind::parse(kind) {
+        Some(kind) if operation != Operation::Delete => {
+            errors_of(kind, operation, namespace, object, old, &mut Vec::new())
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -12,7 +12,7 @@ mod propagation;
 mod selector;
 mod unsupported;
 
-pub use admit::{Admitted, FieldError, FieldErrorType, Operation, admit, admits, mutate};
+pub use admit::{Admitted, FieldError, FieldErrorType, Operation, admit, admits, mutate, validate};
 pub use overriding::{
     AnyOverridePolicy, ArgsOverrider, FieldOverrider, FieldPatch, ImageComponent, ImageOverrider,
     ImagePredicate, LabelOverrider, OverrideOperator, OverrideSpec, Overriders, PlaintextOverrider,

@@ -1,0 +1,19 @@
+//! One adapter per folder of cases: converts types, calls the function of the stage.
+
+mod naming;
+mod overrides;
+mod scheduler;
+mod validation;
+
+use super::{Answer, Case, CaseSet};
+
+/// Asks the function behind the operation of a case.
+pub(super) fn answer(set: &CaseSet, case: &Case) -> Answer {
+    match set.name.split('/').next().unwrap_or_default() {
+        "scheduler" => scheduler::answer(case),
+        "overrides" => overrides::answer(case),
+        "validation" => validation::answer(case),
+        "naming" => naming::answer(case),
+        _ => Answer::Unsupported,
+    }
+}

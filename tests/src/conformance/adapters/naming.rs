@@ -1,0 +1,29 @@
+//! `naming/*`: names, `hub_core::naming`.
+
+use hub_core::naming;
+use serde_json::{Value, json};
+
+use super::super::{Answer, Case};
+
+pub(super) fn answer(case: &Case) -> Answer {
+    match case.op.as_str() {
+        "names" => names(&case.input),
+        _ => Answer::Unsupported,
+    }
+}
+
+fn names(input: &Value) -> Answer {
+    let arg = |index: usize| input["args"][index].as_str().unwrap_or_default();
+    let result = match input["fn"].as_str().unwrap_or_default() {
+        "executionNamespace" => json!(naming::execution_namespace(arg(0))),
+        "clusterOfExecutionNamespace" => match naming::cluster_of_execution_namespace(arg(0)) {
+            Some(cluster) => json!(cluster),
+            None => return Answer::error(),
+        },
+        "bindingName" => json!(naming::binding_name(arg(0), arg(1))),
+        "workName" => json!(naming::work_name(arg(0), arg(1), arg(2))),
+        "isReservedNamespace" => json!(naming::is_reserved_namespace(arg(0))),
+        _ => return Answer::Unsupported,
+    };
+    Answer::Result(result)
+}
