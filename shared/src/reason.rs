@@ -59,6 +59,12 @@ reasons! {
     Suspended stays,
     /// An override rule cannot be applied to the template.
     OverrideFailed stays,
+    /// The policy names override policies that do not exist yet.
+    AwaitingOverrides stays,
+    /// The policy that placed the template is gone or selects it no longer; what runs goes on unchanged.
+    PolicyGone stays,
+    /// The template cannot be read or rendered for a cluster.
+    RenderFailed stays,
 
     // Sets and bundles.
     /// Canonical content over 3 MiB.

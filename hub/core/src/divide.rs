@@ -252,3 +252,100 @@ pub fn static_weights(
     }
     dispense(replicas, &weights, &[], uid)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Webster's method as it is defined: one seat at a time.
+    fn one_by_one(
+        seats: i64,
+        votes: &BTreeMap<String, i64>,
+        initial: &BTreeMap<String, i64>,
+        tie: TieRule,
+    ) -> Vec<i64> {
+        let names: Vec<&String> = votes
+            .keys()
+            .chain(initial.keys())
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        let mut have: Vec<i64> = names
+            .iter()
+            .map(|name| initial.get(*name).copied().unwrap_or(0))
+            .collect();
+        for _ in 0..seats {
+            let bid = |index: usize| Bid {
+                quotient: quotient(votes.get(names[index]).copied().unwrap_or(0), have[index]),
+                seats: have[index],
+                name: names[index],
+                index,
+                tie,
+            };
+            let Some(best) = (0..names.len()).max_by(|a, b| bid(*a).cmp(&bid(*b))) else {
+                break;
+            };
+            have[best] += 1;
+        }
+        have
+    }
+
+    #[test]
+    fn a_huge_count_is_divided_at_once() {
+        let votes = BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 1)]);
+        let parties = allocate_seats(
+            i64::from(i32::MAX),
+            &votes,
+            &BTreeMap::new(),
+            TieRule::NameAscending,
+        );
+        assert_eq!(
+            parties.iter().map(|party| party.seats).sum::<i64>(),
+            i64::from(i32::MAX)
+        );
+        assert!((parties[0].seats - 2 * parties[1].seats).abs() <= 2);
+    }
+
+    #[test]
+    fn field_report_13_two_replicas_with_weights_two_to_one() {
+        let weights = [("a".to_owned(), 2), ("b".to_owned(), 1)];
+        let shares: Vec<i64> = dispense(2, &weights, &[], "")
+            .iter()
+            .map(|share| share.replicas)
+            .collect();
+        assert_eq!(shares, [1, 1]);
+    }
+
+    #[test]
+    fn field_report_11_shares_never_fall_as_the_total_grows() {
+        let weights = [("a".to_owned(), 9), ("b".to_owned(), 5), ("c".to_owned(), 3)];
+        let mut before = [0, 0, 0];
+        for total in 1..=40 {
+            let shares: Vec<i64> = dispense(total, &weights, &[], "")
+                .iter()
+                .map(|share| share.replicas)
+                .collect();
+            assert_eq!(shares.iter().sum::<i64>(), total);
+            assert!(
+                shares.iter().zip(before).all(|(now, then)| *now >= then),
+                "{total}: {before:?} -> {shares:?}"
+            );
+            before.copy_from_slice(&shares);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_shortcut_gives_what_one_by_one_gives(
+            votes in prop::collection::btree_map("[a-f]", 0_i64..200, 0..6),
+            initial in prop::collection::btree_map("[a-h]", 0_i64..40, 0..5),
+            seats in 0_i64..400,
+            descending in any::<bool>(),
+        ) {
+            let tie = if descending { TieRule::NameDescending } else { TieRule::NameAscending };
+            let got: Vec<i64> = allocate_seats(seats, &votes, &initial, tie).iter().map(|party| party.seats).collect();
+            prop_assert_eq!(got, one_by_one(seats, &votes, &initial, tie));
+        }
+    }
+}

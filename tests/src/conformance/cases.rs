@@ -67,7 +67,11 @@ impl CaseSet {
                 };
                 // One layout wraps the result, so that it can be told from an error.
                 let wrapped = file["schema"].is_string() && case["expect"]["error"].is_null();
-                let expect = if wrapped { case["expect"]["result"].clone() } else { case["expect"].clone() };
+                let expect = if wrapped {
+                    case["expect"]["result"].clone()
+                } else {
+                    case["expect"].clone()
+                };
                 Ok(Case {
                     name: case["name"].as_str().context("a case without a name")?.to_owned(),
                     op: op.to_owned(),

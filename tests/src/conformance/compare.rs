@@ -1,6 +1,7 @@
 //! Compares an answer with what a case expects, by the rules of the cases' README.
 
 use serde_json::Value;
+use shared::object::Quantity;
 
 use super::Answer;
 use super::cases::{Case, Compare};

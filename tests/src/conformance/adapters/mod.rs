@@ -1,5 +1,7 @@
 //! One adapter per folder of cases: converts types, calls the function of the stage.
 
+mod apply;
+mod interpretation;
 mod naming;
 mod overrides;
 mod scheduler;
@@ -13,6 +15,8 @@ pub(super) fn answer(set: &CaseSet, case: &Case) -> Answer {
         "scheduler" => scheduler::answer(case),
         "overrides" => overrides::answer(case),
         "validation" => validation::answer(case),
+        "apply" => apply::answer(case),
+        "interpreter" => interpretation::answer(case),
         "naming" => naming::answer(case),
         _ => Answer::Unsupported,
     }

@@ -35,13 +35,7 @@ pub(super) fn answer(case: &Case) -> Answer {
         "selectPolicy" => select_policy(input),
         "resourceSelectorPriority" => selector_priority(input),
         "filterCluster" => filter_cluster(input),
-        "affinityIndex" => match read::<Placement>(&json!({"clusterAffinities": input["affinities"]})) {
-            Some(placement) => {
-                let index = schedule::first_group(&placement, input["observed"].as_str());
-                Answer::Result(json!({"index": index}))
-            }
-            None => Answer::error(),
-        },
+        "affinityIndex" => affinity_index(input),
         "assignReplicas" => assign(input),
         _ => Answer::Unsupported,
     }
@@ -322,6 +316,19 @@ fn filter_cluster(input: &Value) -> Answer {
     }) {
         Some(Ok(())) => Answer::Result(json!({"result": "Success"})),
         Some(Err(_)) => Answer::Result(json!({"result": "Unschedulable"})),
+        None => Answer::error(),
+    }
+}
+
+fn affinity_index(input: &Value) -> Answer {
+    let groups: Vec<Value> = strings(&input["groups"])
+        .iter()
+        .map(|name| json!({"affinityName": name}))
+        .collect();
+    match read::<Placement>(&json!({"clusterAffinities": groups})) {
+        Some(placement) => {
+            Answer::Result(json!({"index": schedule::first_group(&placement, input["observed"].as_str())}))
+        }
         None => Answer::error(),
     }
 }

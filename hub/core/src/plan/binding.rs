@@ -1,0 +1,317 @@
+//! The binding object: ResourceBinding or ClusterResourceBinding of `work.karmada.io/v1alpha2`.
+
+use serde_json::{Map, Value, json};
+use shared::ids::Digest;
+
+use super::names::WORK_NAME_ANNOTATION;
+use super::template::Template;
+use crate::divide::Share;
+use crate::matching::Claim;
+use crate::naming;
+use crate::policy::{
+    AnyPropagationPolicy, CLUSTER_POLICY_ID_LABEL, CLUSTER_POLICY_NAME_ANNOTATION, POLICY_ID_LABEL,
+    POLICY_NAME_ANNOTATION, POLICY_NAMESPACE_ANNOTATION, PolicyRef, Suspension,
+};
+
+/// Label with the binding's own id, on the binding and its works.
+pub const BINDING_ID_LABEL: &str = "resourcebinding.karmada.io/permanent-id";
+/// The same for a ClusterResourceBinding.
+pub const CLUSTER_BINDING_ID_LABEL: &str = "clusterresourcebinding.karmada.io/permanent-id";
+/// Annotation with the placement of the last scheduling, as JSON.
+pub const APPLIED_PLACEMENT_ANNOTATION: &str = "policy.karmada.io/applied-placement";
+/// Annotation with the affinity group of the last scheduling; the view shows it as `status.schedulerObservingAffinityName`.
+pub const AFFINITY_GROUP_ANNOTATION: &str = "fleet.pinnace.dev/affinity-group";
+/// Annotation with the digest of the template that the works were rendered from; it tells a user's edit from a new status.
+pub const TEMPLATE_DIGEST_ANNOTATION: &str = "fleet.pinnace.dev/template-digest";
+
+/// The label that carries the id of a binding of this scope.
+pub fn id_label(namespace: &str) -> &'static str {
+    if namespace.is_empty() {
+        CLUSTER_BINDING_ID_LABEL
+    } else {
+        BINDING_ID_LABEL
+    }
+}
+
+/// What a plan reads of the stored binding.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Former {
+    pub(super) claim: Option<Claim>,
+    pub(super) shares: Vec<Share>,
+    pub(super) group: Option<String>,
+    pub(super) suspension: Option<Suspension>,
+    pub(super) evicted: Vec<String>,
+    pub(super) preserve: bool,
+}
+
+fn text<'a>(map: &'a Value, key: &str) -> Option<&'a str> {
+    map[key].as_str().filter(|text| !text.is_empty())
+}
+
+impl Former {
+    pub(super) fn read(binding: &Value) -> Self {
+        let (labels, notes) = (
+            &binding["metadata"]["labels"],
+            &binding["metadata"]["annotations"],
+        );
+        let spec = &binding["spec"];
+        let items = |key: &str| spec[key].as_array().into_iter().flatten();
+        Self {
+            claim: claim(labels, notes),
+            shares: items("clusters")
+                .filter_map(|target| {
+                    Some(Share {
+                        cluster: text(target, "name")?.to_owned(),
+                        replicas: target["replicas"].as_i64().unwrap_or(0),
+                    })
+                })
+                .collect(),
+            group: text(notes, AFFINITY_GROUP_ANNOTATION).map(str::to_owned),
+            suspension: serde_json::from_value(spec["suspension"].clone()).ok().flatten(),
+            evicted: items("gracefulEvictionTasks")
+                .filter_map(|t| Some(text(t, "fromCluster")?.to_owned()))
+                .collect(),
+            preserve: spec["preserveResourcesOnDeletion"] == true,
+        }
+    }
+}
+
+/// The claim that labels and annotations note down.
+fn claim(labels: &Value, notes: &Value) -> Option<Claim> {
+    let namespaced = || {
+        let namespace = text(notes, POLICY_NAMESPACE_ANNOTATION)?.to_owned();
+        let policy = PolicyRef {
+            namespace,
+            name: text(notes, POLICY_NAME_ANNOTATION)?.to_owned(),
+        };
+        Some(Claim {
+            policy,
+            id: text(labels, POLICY_ID_LABEL)?.to_owned(),
+        })
+    };
+    let cluster_scoped = || {
+        let name = text(notes, CLUSTER_POLICY_NAME_ANNOTATION)?.to_owned();
+        let policy = PolicyRef {
+            namespace: String::new(),
+            name,
+        };
+        Some(Claim {
+            policy,
+            id: text(labels, CLUSTER_POLICY_ID_LABEL)?.to_owned(),
+        })
+    };
+    namespaced().or_else(cluster_scoped)
+}
+
+/// Every label and annotation by which claims are noted down.
+const CLAIM_LABELS: [&str; 2] = [POLICY_ID_LABEL, CLUSTER_POLICY_ID_LABEL];
+const CLAIM_ANNOTATIONS: [&str; 3] = [
+    POLICY_NAMESPACE_ANNOTATION,
+    POLICY_NAME_ANNOTATION,
+    CLUSTER_POLICY_NAME_ANNOTATION,
+];
+
+fn member<'a>(map: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
+    if !map[key].is_object() {
+        map[key] = json!({});
+    }
+    map[key]
+        .as_object_mut()
+        .expect("it was made an object on the line above")
+}
+
+/// Notes a claim down in metadata; `None` removes it.
+pub(super) fn note_claim(metadata: &mut Value, policy: Option<&AnyPropagationPolicy>) {
+    let labels = member(metadata, "labels");
+    CLAIM_LABELS.iter().for_each(|label| {
+        labels.remove(*label);
+    });
+    if let Some(policy) = policy {
+        let label = if policy.reference.is_cluster_scoped() {
+            CLUSTER_POLICY_ID_LABEL
+        } else {
+            POLICY_ID_LABEL
+        };
+        labels.insert(label.to_owned(), json!(policy.id));
+    }
+    let notes = member(metadata, "annotations");
+    CLAIM_ANNOTATIONS.iter().for_each(|note| {
+        notes.remove(*note);
+    });
+    if let Some(PolicyRef { namespace, name }) = policy.map(|policy| &policy.reference) {
+        if namespace.is_empty() {
+            notes.insert(CLUSTER_POLICY_NAME_ANNOTATION.to_owned(), json!(name));
+        } else {
+            notes.insert(POLICY_NAMESPACE_ANNOTATION.to_owned(), json!(namespace));
+            notes.insert(POLICY_NAME_ANNOTATION.to_owned(), json!(name));
+        }
+    }
+}
+
+/// A policy's suspension on a binding. The scheduling flag is the binding's own and survives; all else is the policy's.
+pub fn merge_suspension(binding: Option<&Suspension>, policy: Option<&Suspension>) -> Option<Suspension> {
+    let merged = Suspension {
+        scheduling: binding.and_then(|suspension| suspension.scheduling),
+        ..policy.cloned().unwrap_or_default()
+    };
+    (merged != Suspension::default()).then_some(merged)
+}
+
+/// What a new state of the binding says.
+pub(super) struct State<'a> {
+    pub(super) template: &'a Template,
+    pub(super) name: &'a str,
+    pub(super) work: &'a str,
+    pub(super) policy: &'a AnyPropagationPolicy,
+    pub(super) replicas: i64,
+    pub(super) requirements: Option<Value>,
+    pub(super) shares: &'a [Share],
+    /// Was scheduled in this pass, so that placement and group are noted down.
+    pub(super) scheduled: bool,
+    pub(super) group: Option<&'a str>,
+    pub(super) suspension: Option<&'a Suspension>,
+}
+
+/// The binding as it must be stored now, made from the stored one, so that what others wrote stays.
+pub(super) fn build(former: Option<&Value>, state: &State<'_>) -> Value {
+    let template = state.template;
+    let namespace = template.key.namespace.as_str();
+    let mut binding = former
+        .cloned()
+        .unwrap_or_else(|| json!({"metadata": {}, "spec": {}}));
+    binding["apiVersion"] = json!("work.karmada.io/v1alpha2");
+    binding["kind"] = json!(if namespace.is_empty() {
+        "ClusterResourceBinding"
+    } else {
+        "ResourceBinding"
+    });
+    let metadata = &mut binding["metadata"];
+    metadata["name"] = json!(state.name);
+    if !namespace.is_empty() {
+        metadata["namespace"] = json!(namespace);
+    }
+    metadata["ownerReferences"] = json!([{
+        "apiVersion": template.api_version, "kind": template.key.kind, "name": template.key.name, "uid": template.uid,
+        "controller": true, "blockOwnerDeletion": true,
+    }]);
+    note_claim(metadata, Some(state.policy));
+    let labels = member(metadata, "labels");
+    labels
+        .entry(id_label(namespace))
+        .or_insert_with(|| json!(permanent_id(template)));
+    let notes = member(metadata, "annotations");
+    let digest = template.digest().to_string();
+    let edited = notes.get(TEMPLATE_DIGEST_ANNOTATION).and_then(Value::as_str) != Some(&digest);
+    notes.insert(TEMPLATE_DIGEST_ANNOTATION.to_owned(), json!(digest));
+    let plain = naming::work_name(&template.key.kind, &template.key.name, namespace);
+    set_or_remove(
+        notes,
+        WORK_NAME_ANNOTATION,
+        (state.work != plain).then(|| json!(state.work)),
+    );
+    if state.scheduled {
+        let placement = match &state.policy.placement_json {
+            Value::Null => "{}".to_owned(),
+            placement => placement.to_string(),
+        };
+        notes.insert(APPLIED_PLACEMENT_ANNOTATION.to_owned(), json!(placement));
+        set_or_remove(
+            notes,
+            AFFINITY_GROUP_ANNOTATION,
+            state.group.map(|group| json!(group)),
+        );
+    }
+    spec(&mut binding, state, edited);
+    binding
+}
+
+fn set_or_remove(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
+    match value {
+        Some(value) => map.insert(key.to_owned(), value),
+        None => map.remove(key),
+    };
+}
+
+fn spec(binding: &mut Value, state: &State<'_>, edited: bool) {
+    let template = state.template;
+    let policy = &state.policy.spec;
+    // A new resourceVersion of the template is only worth a new binding if the user changed something.
+    let known_version = text(&binding["spec"]["resource"], "resourceVersion").map(str::to_owned);
+    let version = match known_version {
+        Some(known) if !edited => known,
+        _ => template.resource_version.clone(),
+    };
+    let mut resource = json!({
+        "apiVersion": template.api_version, "kind": template.key.kind, "name": template.key.name,
+        "uid": template.uid, "resourceVersion": version,
+    });
+    if !template.key.namespace.is_empty() {
+        resource["namespace"] = json!(template.key.namespace);
+    }
+    let clusters: Vec<Value> = state
+        .shares
+        .iter()
+        .map(|share| match share.replicas {
+            0 => json!({"name": share.cluster}),
+            replicas => json!({"name": share.cluster, "replicas": replicas}),
+        })
+        .collect();
+    let scheduler = if policy.scheduler_name.is_empty() {
+        "default-scheduler"
+    } else {
+        &policy.scheduler_name
+    };
+    let spec = member(binding, "spec");
+    spec.insert("resource".to_owned(), resource);
+    spec.insert("schedulerName".to_owned(), json!(scheduler));
+    spec.insert("conflictResolution".to_owned(), json!(policy.conflict_resolution));
+    let placement = &state.policy.placement_json;
+    spec.insert(
+        "placement".to_owned(),
+        if placement.is_null() {
+            json!({})
+        } else {
+            placement.clone()
+        },
+    );
+    set_or_remove(
+        spec,
+        "replicas",
+        (state.replicas != 0).then(|| json!(state.replicas)),
+    );
+    set_or_remove(spec, "replicaRequirements", state.requirements.clone());
+    set_or_remove(spec, "clusters", (!clusters.is_empty()).then(|| json!(clusters)));
+    set_or_remove(
+        spec,
+        "suspension",
+        state.suspension.map(|suspension| json!(suspension)),
+    );
+    set_or_remove(
+        spec,
+        "preserveResourcesOnDeletion",
+        policy
+            .preserve_resources_on_deletion
+            .map(|preserve| json!(preserve)),
+    );
+}
+
+/// The binding's permanent id: a UUID derived from the template's uid, so that planning twice gives the same.
+fn permanent_id(template: &Template) -> String {
+    let mut seed = b"pinnace/1 binding id:".to_vec();
+    seed.extend_from_slice(template.uid.as_bytes());
+    seed.extend_from_slice(template.key.to_string().as_bytes());
+    let Digest(hash) = Digest::of(&seed);
+    let mut id = [0_u8; 16];
+    id.copy_from_slice(&hash[..16]);
+    id[6] = id[6] & 0x0f | 0x80; // version 8: made by a rule of our own
+    id[8] = id[8] & 0x3f | 0x80;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
+}

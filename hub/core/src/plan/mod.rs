@@ -1,0 +1,591 @@
+//! Stages 5 to 7 for one template: which policy holds it, where it goes, what each cluster must hold.
+//!
+//! A pure function of the world, the template and what was planned before. Planning the same twice gives the same bytes,
+//! whatever the order of policies and clusters; an unrelated change moves nothing. The rule for a template whose policy is
+//! gone: its claim is taken off, and what runs goes on unchanged until a policy selects the template again or the template
+//! is deleted.
+
+mod binding;
+mod names;
+mod template;
+mod works;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use interpreter::{Interpreter, Kind, Operation, Replicas};
+use serde_json::Value;
+use shared::ids::{ClusterName, ObjectKey};
+use shared::reason::Reason;
+use shared::set::{DeleteMode, Entry};
+
+pub use binding::{
+    AFFINITY_GROUP_ANNOTATION, APPLIED_PLACEMENT_ANNOTATION, BINDING_ID_LABEL, CLUSTER_BINDING_ID_LABEL,
+    TEMPLATE_DIGEST_ANNOTATION, id_label, merge_suspension,
+};
+pub use names::{NameIndex, bound_object};
+pub use template::{Inert, Template};
+
+use crate::cluster::Cluster;
+use crate::divide::Share;
+use crate::matching::{self, Passed, PassedOver, PolicyIndex};
+use crate::policy::{AnyOverridePolicy, AnyPropagationPolicy, ConflictResolution, PolicyRef, Suspension};
+use crate::schedule::{self, EmptyShares, Refusal, Request, ScheduleError};
+
+use binding::Former;
+
+/// Everything a plan reads besides the template.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    policies: PolicyIndex,
+    overrides: Vec<AnyOverridePolicy>,
+    clusters: Vec<Cluster>,
+    skipped_namespaces: Vec<String>,
+    unreadable: Vec<(PolicyRef, String)>,
+}
+
+impl World {
+    /// Reads stored objects: propagation policies and override policies of both kinds, and Clusters. Their order does not
+    /// matter. `skipped_namespaces` are not sent to the members by themselves, besides those that never are.
+    pub fn read<'a>(
+        propagation: impl IntoIterator<Item = &'a Value>,
+        overrides: impl IntoIterator<Item = &'a Value>,
+        clusters: impl IntoIterator<Item = &'a Value>,
+        skipped_namespaces: Vec<String>,
+    ) -> Self {
+        let mut unreadable = Vec::new();
+        let reference = |object: &Value| PolicyRef {
+            namespace: object["metadata"]["namespace"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+            name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+        };
+        let mut policies = Vec::new();
+        for object in propagation {
+            match AnyPropagationPolicy::read(object) {
+                Ok(policy) => policies.push(policy),
+                Err(error) => unreadable.push((reference(object), error.to_string())),
+            }
+        }
+        let mut rules = Vec::new();
+        for object in overrides {
+            match AnyOverridePolicy::read(object) {
+                Ok(policy) => rules.push(policy),
+                Err(error) => unreadable.push((reference(object), error.to_string())),
+            }
+        }
+        rules.sort_by(|a, b| a.reference.cmp(&b.reference));
+        let mut clusters: Vec<Cluster> = clusters.into_iter().map(Cluster::read).collect();
+        clusters.sort_by(|a, b| a.name.cmp(&b.name));
+        Self {
+            policies: PolicyIndex::new(policies),
+            overrides: rules,
+            clusters,
+            skipped_namespaces,
+            unreadable,
+        }
+    }
+
+    /// Policies that could not be read, and why; they act on nothing.
+    pub fn unreadable(&self) -> &[(PolicyRef, String)] {
+        &self.unreadable
+    }
+
+    /// The clusters, sorted by name.
+    pub fn clusters(&self) -> &[Cluster] {
+        &self.clusters
+    }
+
+    fn cluster(&self, name: &str) -> Option<&Cluster> {
+        self.clusters
+            .binary_search_by(|cluster| cluster.name.as_str().cmp(name))
+            .ok()
+            .and_then(|i| self.clusters.get(i))
+    }
+}
+
+/// What was planned before, for the same template.
+#[derive(Clone, Copy, Debug)]
+pub struct Previous<'a> {
+    /// The stored binding.
+    pub binding: Option<&'a Value>,
+    /// Clusters that have a work of this template now, suspended ones included; tombstones do not count.
+    pub held: &'a BTreeSet<ClusterName>,
+}
+
+/// What to do with the stored binding.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BindingChange {
+    /// Nothing.
+    Keep,
+    /// Store this; it is the stored one with changes, or a new one without server fields.
+    Put(Box<Value>),
+    /// Delete it.
+    Delete,
+}
+
+/// What one cluster must hold.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// Bookkeeping, with the digest of the content.
+    pub entry: Entry,
+    /// Canonical bytes of the manifest.
+    pub content: Arc<[u8]>,
+}
+
+/// A cluster that must no longer hold the work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withdrawal {
+    /// The cluster.
+    pub cluster: ClusterName,
+    /// The object.
+    pub key: ObjectKey,
+    /// Delete or release.
+    pub mode: DeleteMode,
+}
+
+/// A fact worth telling: for conditions, events and `why`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Stable code.
+    pub reason: Reason,
+    /// The cluster it is about, if it is about one.
+    pub cluster: Option<String>,
+    /// What happened and what to do, in words.
+    pub message: String,
+}
+
+/// The `Scheduled` condition of a binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScheduledCondition {
+    /// Is it scheduled?
+    pub status: bool,
+    /// The reference's reason: `Success`, `NoClusterFit` or `SchedulerError`.
+    pub reason: &'static str,
+    /// In words.
+    pub message: String,
+}
+
+/// The plan for one template.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TemplatePlan {
+    /// The object.
+    pub key: ObjectKey,
+    /// Name of its binding, in the object's namespace; also the name under which works without a binding object are kept.
+    pub binding_name: String,
+    /// The policy that holds it.
+    pub holder: Option<PolicyRef>,
+    /// Policies that select it, or held it, and why they do not hold it.
+    pub passed: Vec<Passed>,
+    /// What to do with the binding.
+    pub binding: BindingChange,
+    /// What clusters must hold now. A cluster that is neither here nor in `withdraw` keeps what it has.
+    pub works: Vec<Work>,
+    /// Clusters that must no longer hold it.
+    pub withdraw: Vec<Withdrawal>,
+    /// The condition; `None`: the binding was not scheduled in this pass.
+    pub scheduled: Option<ScheduledCondition>,
+    /// Where it goes, with replicas; what `spec.clusters` of the binding says.
+    pub targets: Vec<Share>,
+    /// Clusters that were not chosen, and why.
+    pub refused: Vec<(String, Refusal)>,
+    /// Reasons for everything else.
+    pub notes: Vec<Note>,
+}
+
+impl TemplatePlan {
+    fn nothing(key: &ObjectKey, binding_name: String) -> Self {
+        Self {
+            key: key.clone(),
+            binding_name,
+            holder: None,
+            passed: Vec::new(),
+            binding: BindingChange::Keep,
+            works: Vec::new(),
+            withdraw: Vec::new(),
+            scheduled: None,
+            targets: Vec::new(),
+            refused: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn note(&mut self, reason: Reason, message: impl Into<String>) {
+        self.notes.push(Note {
+            reason,
+            cluster: None,
+            message: message.into(),
+        });
+    }
+
+    /// The warning for people when several policies select one object.
+    pub fn warning(&self) -> Option<String> {
+        let holder = self.holder.as_ref()?;
+        let still_selects = |p: &&Passed| {
+            !matches!(
+                p.why,
+                PassedOver::TakenOver | PassedOver::SelectsNoLonger | PassedOver::Gone
+            )
+        };
+        let others: Vec<String> = self
+            .passed
+            .iter()
+            .filter(still_selects)
+            .map(|passed| format!("{} ({})", passed.policy, passed.why.words()))
+            .collect();
+        (!others.is_empty()).then(|| {
+            format!(
+                "{} is held by {holder}; also selected by {}",
+                self.key,
+                others.join(", ")
+            )
+        })
+    }
+}
+
+/// Plans one template.
+pub fn plan_template(
+    world: &World,
+    template: &Template,
+    previous: Previous<'_>,
+    interpreter: &dyn Interpreter,
+    names: &mut NameIndex,
+) -> TemplatePlan {
+    let former = previous.binding.map(Former::read).unwrap_or_default();
+    let inert = template.inert();
+    let decision = match inert {
+        Some(_) => matching::Decision::default(),
+        None => matching::decide(&world.policies, &template.subject(), former.claim.as_ref()),
+    };
+    let everywhere = template.goes_everywhere(&world.skipped_namespaces);
+    let concerned = decision.holder.is_some() || previous.binding.is_some() || everywhere;
+    let name = match previous
+        .binding
+        .and_then(|binding| binding["metadata"]["name"].as_str())
+    {
+        Some(name) => name.to_owned(),
+        None if concerned => names.binding_name(&template.key),
+        None => String::new(),
+    };
+    let mut plan = TemplatePlan::nothing(&template.key, name);
+    plan.passed = decision.passed;
+    plan.holder = decision.holder.map(|policy| policy.reference.clone());
+    let pass = Pass {
+        world,
+        template,
+        previous,
+        interpreter,
+        former: &former,
+        everywhere,
+    };
+    match decision.holder {
+        Some(policy) => pass.held_by(policy, names, &mut plan),
+        None => pass.without_policy(inert, names, &mut plan),
+    }
+    plan
+}
+
+/// Withdraws what a deleted template left behind. `held` as in [`Previous`]; `binding` if it is still stored.
+pub fn plan_deletion(
+    key: &ObjectKey,
+    binding_name: &str,
+    binding: Option<&Value>,
+    held: &BTreeSet<ClusterName>,
+    names: &mut NameIndex,
+) -> TemplatePlan {
+    let mut plan = TemplatePlan::nothing(key, binding_name.to_owned());
+    let mode = delete_mode(binding.map(Former::read).is_some_and(|former| former.preserve));
+    plan.withdraw = held
+        .iter()
+        .map(|cluster| Withdrawal {
+            cluster: cluster.clone(),
+            key: key.clone(),
+            mode,
+        })
+        .collect();
+    if binding.is_some() {
+        plan.binding = BindingChange::Delete;
+    }
+    names.forget(key);
+    plan
+}
+
+fn delete_mode(preserve: bool) -> DeleteMode {
+    if preserve {
+        DeleteMode::Release
+    } else {
+        DeleteMode::Delete
+    }
+}
+
+/// One pass over one template.
+struct Pass<'a> {
+    world: &'a World,
+    template: &'a Template,
+    previous: Previous<'a>,
+    interpreter: &'a dyn Interpreter,
+    former: &'a Former,
+    everywhere: bool,
+}
+
+impl Pass<'_> {
+    fn without_policy(&self, inert: Option<Inert>, names: &mut NameIndex, plan: &mut TemplatePlan) {
+        if let Some(binding) = self.previous.binding {
+            if self.former.claim.is_some() {
+                let mut released = binding.clone();
+                binding::note_claim(&mut released["metadata"], None);
+                plan.binding = BindingChange::Put(Box::new(released));
+            }
+            plan.targets = self.former.shares.clone();
+            if !self.everywhere {
+                plan.note(
+                    Reason::PolicyGone,
+                    "no policy selects the object any more; what runs goes on unchanged",
+                );
+            }
+        } else if inert.is_none() && !self.everywhere {
+            plan.note(Reason::NoPolicy, "no policy selects the object");
+        }
+        if self.everywhere {
+            self.place(&[], None, names, plan);
+        }
+    }
+
+    fn held_by(&self, policy: &AnyPropagationPolicy, names: &mut NameIndex, plan: &mut TemplatePlan) {
+        if let Some(missing) = self.missing_override(policy) {
+            plan.targets = self.former.shares.clone();
+            let kind = if policy.reference.is_cluster_scoped() {
+                "ClusterOverridePolicy"
+            } else {
+                "OverridePolicy"
+            };
+            plan.note(
+                Reason::AwaitingOverrides,
+                format!(
+                    "{} waits for {kind} {missing:?}, which it names in dependentOverrides",
+                    policy.reference
+                ),
+            );
+            return;
+        }
+        let replicas = match self.replicas() {
+            Ok(replicas) => replicas,
+            Err(problem) => {
+                plan.targets = self.former.shares.clone();
+                plan.note(Reason::RenderFailed, problem);
+                return;
+            }
+        };
+        let suspension = merge_suspension(self.former.suspension.as_ref(), policy.spec.suspension.as_ref());
+        let group = self.schedule(policy, replicas.as_ref(), suspension.as_ref(), plan);
+        let work = names.work_name(&self.template.key);
+        let state = binding::State {
+            template: self.template,
+            name: &plan.binding_name,
+            work: &work,
+            policy,
+            replicas: replicas.as_ref().map_or(0, |r| r.replicas),
+            requirements: replicas
+                .as_ref()
+                .and_then(|r| serde_json::to_value(r.requirements.as_ref()?).ok()),
+            shares: &plan.targets,
+            scheduled: plan
+                .scheduled
+                .as_ref()
+                .is_some_and(|condition| condition.reason != "SchedulerError"),
+            group: group.as_deref(),
+            suspension: suspension.as_ref(),
+        };
+        let binding = binding::build(self.previous.binding, &state);
+        names.note(&binding);
+        if self.previous.binding != Some(&binding) {
+            plan.binding = BindingChange::Put(Box::new(binding.clone()));
+        }
+        let divides = replicas.is_some();
+        let targets = plan.targets.clone();
+        let of_policy = OfPolicy {
+            policy,
+            suspension: suspension.as_ref(),
+            binding: &binding,
+            divides,
+        };
+        self.place(&targets, Some(&of_policy), names, plan);
+    }
+
+    fn missing_override<'p>(&self, policy: &'p AnyPropagationPolicy) -> Option<&'p str> {
+        let exists = |name: &str| {
+            self.world
+                .overrides
+                .iter()
+                .any(|o| o.reference.namespace == policy.reference.namespace && o.reference.name == name)
+        };
+        policy
+            .spec
+            .dependent_overrides
+            .iter()
+            .map(String::as_str)
+            .find(|name| !exists(name))
+    }
+
+    /// Replicas and requirements of the effective template; `None`: the kind has no replicas.
+    fn replicas(&self) -> Result<Option<Replicas>, String> {
+        let object = &*self.template.object;
+        let kind = Kind::of(object).map_err(|error| error.to_string())?;
+        if !self.interpreter.supports(&kind, Operation::InterpretReplica) {
+            return Ok(None);
+        }
+        self.interpreter
+            .get_replicas(&interpreter::effective(object))
+            .map(Some)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Fills in targets, refusals and condition; returns the affinity group in use.
+    fn schedule(
+        &self,
+        policy: &AnyPropagationPolicy,
+        replicas: Option<&Replicas>,
+        suspension: Option<&Suspension>,
+        plan: &mut TemplatePlan,
+    ) -> Option<String> {
+        if suspension.is_some_and(|suspension| suspension.scheduling == Some(true)) {
+            plan.targets = self.former.shares.clone();
+            plan.note(
+                Reason::Suspended,
+                "scheduling is suspended on the binding; clusters and replicas stay as they are",
+            );
+            return self.former.group.clone();
+        }
+        let request = Request {
+            api_version: &self.template.api_version,
+            kind: &self.template.key.kind,
+            uid: &self.template.uid,
+            replicas: replicas.map_or(0, |r| r.replicas),
+            workload: replicas.is_some(),
+            placement: &policy.spec.placement,
+            previous: &self.former.shares,
+            observed_group: self.former.group.as_deref(),
+            fresh: false,
+            evicted: &self.former.evicted,
+            empty_shares: EmptyShares::KeepAtZero,
+        };
+        match schedule::schedule(&self.world.clusters, &request) {
+            Ok(placed) => {
+                plan.scheduled = Some(ScheduledCondition {
+                    status: true,
+                    reason: "Success",
+                    message: format!("placed by {}", policy.reference),
+                });
+                plan.note(Reason::Scheduled, words(&placed.targets, replicas.is_some()));
+                plan.targets = placed.targets;
+                plan.refused = placed.refused;
+                placed.group
+            }
+            Err(error) => {
+                let message = format!("{}: {error}", policy.reference);
+                plan.note(Reason::NoClusterFits, message.clone());
+                let (reason, keep) = match error {
+                    ScheduleError::NoClusterFit { refused, .. } => {
+                        plan.refused = refused;
+                        ("NoClusterFit", false)
+                    }
+                    ScheduleError::NoClusterSelected | ScheduleError::UnsupportedStrategy => {
+                        ("SchedulerError", true)
+                    }
+                };
+                if keep {
+                    plan.targets = self.former.shares.clone();
+                }
+                plan.scheduled = Some(ScheduledCondition {
+                    status: false,
+                    reason,
+                    message,
+                });
+                self.former.group.clone()
+            }
+        }
+    }
+
+    /// Renders the works of the targets, and of all other clusters if the object goes everywhere; withdraws the rest.
+    fn place(
+        &self,
+        targets: &[Share],
+        of_policy: Option<&OfPolicy<'_>>,
+        names: &mut NameIndex,
+        plan: &mut TemplatePlan,
+    ) {
+        let mut wanted: Vec<(&Cluster, i64)> = targets
+            .iter()
+            .filter_map(|share| Some((self.world.cluster(&share.cluster)?, share.replicas)))
+            .collect();
+        if self.everywhere {
+            let chosen: BTreeSet<&str> = targets.iter().map(|share| share.cluster.as_str()).collect();
+            let rest = self
+                .world
+                .clusters
+                .iter()
+                .filter(|c| !c.deleting && !chosen.contains(c.name.as_str()));
+            wanted.extend(rest.map(|cluster| (cluster, 0)));
+            wanted.sort_by(|a, b| a.0.name.cmp(&b.0.name));
+        }
+        let policy = of_policy.map(|of| of.policy);
+        let render = works::Render {
+            world: self.world,
+            template: self.template,
+            interpreter: self.interpreter,
+            work: names.work_name(&self.template.key),
+            divides: of_policy.is_some_and(|of| of.divides),
+            divided: policy.is_some_and(|policy| {
+                let scheduling = policy.spec.placement.replica_scheduling.as_ref();
+                schedule::strategy(scheduling) != schedule::Strategy::Duplicated
+            }),
+            // A namespace for all that is already there is adopted quietly, so never deleted by us.
+            conflict: if self.everywhere {
+                ConflictResolution::Overwrite
+            } else {
+                policy
+                    .map(|policy| policy.spec.conflict_resolution)
+                    .unwrap_or_default()
+            },
+            suspension: of_policy.and_then(|of| of.suspension),
+            preserve: policy.is_some_and(|policy| policy.spec.preserve_resources_on_deletion == Some(true)),
+            binding: of_policy.map(|of| of.binding),
+        };
+        render.all(&wanted, plan);
+        let keeps: BTreeSet<&str> = wanted.iter().map(|(cluster, _)| cluster.name.as_str()).collect();
+        let mode = delete_mode(render.preserve);
+        plan.withdraw = self
+            .previous
+            .held
+            .iter()
+            .filter(|cluster| !keeps.contains(cluster.as_str()))
+            .map(|cluster| Withdrawal {
+                cluster: cluster.clone(),
+                key: self.template.key.clone(),
+                mode,
+            })
+            .collect();
+    }
+}
+
+/// What a policy says about the works it makes.
+struct OfPolicy<'a> {
+    policy: &'a AnyPropagationPolicy,
+    suspension: Option<&'a Suspension>,
+    binding: &'a Value,
+    divides: bool,
+}
+
+fn words(targets: &[Share], with_replicas: bool) -> String {
+    let one = |share: &Share| match with_replicas {
+        true => format!("{}:{}", share.cluster, share.replicas),
+        false => share.cluster.clone(),
+    };
+    format!("{{{}}}", targets.iter().map(one).collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests;
