@@ -1,4 +1,4 @@
 //! Support for the test rings: real members, scenarios, simulation, conformance.
 
-pub mod real;
 pub mod conformance;
+pub mod real;
