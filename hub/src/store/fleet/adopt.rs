@@ -256,11 +256,18 @@ fn upsert(
             id
         }
         None => {
-            db.prepare_cached("DELETE FROM tombstone WHERE cluster = ?1 AND okey = ?2")?
-                .execute(params![place.row.id, okey])?;
+            // A tombstone that was not reported executed says that the agent may still have the object: an entry that
+            // takes its place leaves a tombstone when it is withdrawn, even if it was never published itself.
+            let buried: Option<i64> = db
+                .prepare_cached("DELETE FROM tombstone WHERE cluster = ?1 AND okey = ?2 RETURNING sequence")?
+                .query_row(params![place.row.id, okey], |row| row.get(0))
+                .optional()?;
+            let since = buried.map_or(place.next, |s| {
+                Sequence(s.cast_unsigned()).min(place.row.published)
+            });
             db.prepare_cached(
                 "INSERT INTO target(cluster, okey, binding, facet, content, since, changed, created, revision)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8)",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?9, ?6, ?7, ?8)",
             )?
             .execute(params![
                 place.row.id,
@@ -270,7 +277,8 @@ fn upsert(
                 content,
                 place.next.0.cast_signed(),
                 batch.now_s,
-                revision.0.cast_signed()
+                revision.0.cast_signed(),
+                since.0.cast_signed()
             ])?;
             db.last_insert_rowid()
         }

@@ -300,6 +300,23 @@ async fn a_sequence_moves_only_when_something_changed() {
 }
 
 #[tokio::test]
+async fn a_tombstone_is_not_lost_under_an_entry_that_came_and_went_unseen() {
+    let (_dir, store) = fresh(&["a"]).await;
+    let a = cluster("a");
+    adopt(&store, "x", put("a", vec![work("x", "{}")])).await;
+    assert!(store.mark_published(&a, Sequence(1)).await.unwrap());
+    adopt(&store, "x", take("a", &["x"])).await;
+    adopt(&store, "x", put("a", vec![work("x", "{2}")])).await;
+    adopt(&store, "x", take("a", &["x"])).await;
+    let left = store.tombstones_on(&a).unwrap().remove(0).tombstone;
+    assert_eq!(
+        left.sequence,
+        Sequence(4),
+        "the agent holds the object of the first set"
+    );
+}
+
+#[tokio::test]
 async fn only_what_was_published_leaves_a_tombstone() {
     let (_dir, store) = fresh(&["a"]).await;
     let a = cluster("a");
