@@ -1,1 +1,18 @@
-//! Shell of the agent: the member API, SQLite, MQTT and time around the decisions of agent-core.
+//! Shell of the agent: the member's API, SQLite, MQTT and time around the decisions of `agent-core`.
+//!
+//! [`run`] wires everything together and is the only place that does; [`ledger`] is the only place with SQL,
+//! [`link`] the only one that knows MQTT, [`member`] the only one that talks to the member's API.
+
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod crash;
+pub mod identity;
+pub mod join;
+pub mod ledger;
+pub mod limits;
+pub mod link;
+pub mod member;
+pub mod random;
+pub mod run;
+pub mod status;

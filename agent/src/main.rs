@@ -1,2 +1,173 @@
-//! Entry point.
-fn main() {}
+//! `pinnace-agent`: command line.
+
+#![forbid(unsafe_code)]
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Parser, Subcommand};
+use shared::ids::ClusterName;
+use shared::join::{JoinLine, Token, check_address};
+use shared::keys::RootPin;
+
+/// Keeps one cluster as its Pinnace hub says.
+#[derive(Parser)]
+#[command(name = "pinnace-agent", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Enrol this cluster with the line that `pinnace token create` printed, then exit.
+    Join(JoinArgs),
+    /// Run: keep the cluster as the last accepted set says, with or without the hub.
+    Run(RunArgs),
+    /// Show what the ledger holds; works without hub and member.
+    Status {
+        /// Data directory.
+        #[arg(long)]
+        data: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the names of the places where a test may kill the agent.
+    #[command(hide = true)]
+    CrashPoints,
+}
+
+#[derive(Args)]
+struct JoinArgs {
+    /// Address of the hub, HOST:PORT.
+    #[arg(long)]
+    hub: String,
+    /// Name of this cluster.
+    #[arg(long)]
+    cluster: ClusterName,
+    /// SHA-256 of the hub's root key.
+    #[arg(long)]
+    root: String,
+    /// The token; better in a file, as command lines are visible to other users.
+    #[arg(long, conflicts_with = "token_file", required_unless_present = "token_file")]
+    token: Option<String>,
+    /// File with the token; `-` is standard input.
+    #[arg(long)]
+    token_file: Option<PathBuf>,
+    /// Data directory; made if it is not there.
+    #[arg(long)]
+    data: PathBuf,
+    /// Kubeconfig of this cluster; without it, the service account of the pod.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    route: RouteArgs,
+}
+
+#[derive(Args)]
+struct RunArgs {
+    /// Data directory.
+    #[arg(long)]
+    data: PathBuf,
+    /// Kubeconfig instead of the one given to `join`.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// Address of the hub instead of the one of the join line.
+    #[arg(long)]
+    hub: Option<String>,
+    #[command(flatten)]
+    route: RouteArgs,
+}
+
+#[derive(Args)]
+struct RouteArgs {
+    /// CA certificates, PEM, one of which must have signed the hub's certificate. Without it any certificate is
+    /// taken: the hub proves itself by its root key, and nothing secret is sent before that.
+    #[arg(long)]
+    tls_ca: Option<PathBuf>,
+    /// HTTP proxy that allows CONNECT: [USER:PASSWORD@]HOST:PORT.
+    #[arg(long, env = "PINNACE_PROXY", hide_env_values = true)]
+    proxy: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("PINNACE_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            tracing::error!("{e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Join(args) => block_on(agent::join::join(join_options(args)?)),
+        Command::Run(args) => {
+            if let Some(hub) = &args.hub {
+                check_address(hub)?;
+            }
+            block_on(agent::run::run(agent::run::Options {
+                data: args.data,
+                kubeconfig: args.kubeconfig,
+                hub: args.hub,
+                tls_ca: args.route.tls_ca,
+                proxy: args.route.proxy,
+            }))
+        }
+        Command::Status { data, json } => {
+            let status = agent::status::read(&data)?;
+            if json {
+                println!("{}", serde_json::to_string_pretty(&status)?);
+            } else {
+                print!("{}", status.text());
+            }
+            Ok(())
+        }
+        Command::CrashPoints => {
+            for name in agent::crash::NAMES {
+                println!("{name}");
+            }
+            Ok(())
+        }
+    }
+}
+
+/// One thread: the agent is a guest on its machine.
+fn block_on(future: impl Future<Output = Result<()>>) -> Result<()> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().context("runtime")?.block_on(future)
+}
+
+fn join_options(args: JoinArgs) -> Result<agent::join::Options> {
+    check_address(&args.hub)?;
+    let token = match (args.token, args.token_file) {
+        (Some(token), _) => token,
+        (None, Some(path)) if path.as_os_str() == "-" => {
+            let mut text = String::new();
+            std::io::stdin().take(1024).read_to_string(&mut text).context("token from standard input")?;
+            text
+        }
+        (None, Some(path)) => {
+            std::fs::read_to_string(&path).with_context(|| format!("token file {}", path.display()))?
+        }
+        (None, None) => bail!("--token or --token-file is needed"),
+    };
+    Ok(agent::join::Options {
+        line: JoinLine {
+            hub: args.hub,
+            cluster: args.cluster,
+            root: RootPin(args.root.parse()?),
+            token: Token::new(token.trim())?,
+        },
+        data: args.data,
+        kubeconfig: args.kubeconfig,
+        tls_ca: args.route.tls_ca,
+        proxy: args.route.proxy,
+    })
+}

@@ -71,6 +71,19 @@ pub enum Action {
 }
 
 impl Action {
+    /// A word for logs.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Apply { .. } => "apply",
+            Self::Delete { .. } => "delete",
+            Self::Release { .. } => "release",
+            Self::Claim { .. } => "claim",
+            Self::Bury { .. } => "forget",
+        }
+    }
+
     /// The object the action is about.
     #[must_use]
     pub fn key(&self) -> &ObjectKey {

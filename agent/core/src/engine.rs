@@ -471,6 +471,17 @@ impl Engine {
         self.targets.iter()
     }
 
+    /// `apiVersion` and kind of every object that we manage or want: what is worth watching.
+    #[must_use]
+    pub fn kinds_in_use(&self) -> BTreeSet<(String, String)> {
+        self.targets
+            .iter()
+            .filter(|(_, t)| t.record.is_some() || t.is_entry())
+            .map(|(key, t)| (t.read_version(), key.kind.clone()))
+            .filter(|(version, _)| !version.is_empty())
+            .collect()
+    }
+
     /// One target.
     #[must_use]
     pub fn target(&self, key: &ObjectKey) -> Option<&Target> {

@@ -5,6 +5,7 @@
 //! Rows that matter are verified again when they are read: the head by its signature, the set by its digest,
 //! each content by its own.
 
+pub mod facts;
 mod objects;
 mod open;
 mod sets;

@@ -97,6 +97,17 @@ impl Ledger {
         Self::journal(&self.db, at, &key.to_string(), what).map_err(sqlite("written"))
     }
 
+    /// Whether a recorded object has this uid.
+    ///
+    /// # Errors
+    /// When SQLite cannot read.
+    pub fn holds_uid(&self, uid: &str) -> Result<bool, LedgerError> {
+        self.db
+            .prepare_cached("SELECT 1 FROM objects WHERE uid = ?1")
+            .and_then(|mut s| s.exists([uid]))
+            .map_err(sqlite("read"))
+    }
+
     /// Every record.
     ///
     /// # Errors

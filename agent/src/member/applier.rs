@@ -232,12 +232,17 @@ impl Applier {
     }
 
     fn content(&self, entry: &Entry) -> Result<Value, Trouble> {
-        let bytes = self.ledger.borrow().content(&entry.digest)?;
+        let bytes = self.ledger.borrow().content_bytes(&entry.digest)?;
         let Some(bytes) = bytes else {
             return Err(Trouble::Refused(Reason::Pending, "its content is not in the ledger yet".to_owned(), None));
         };
-        serde_json::from_slice(&bytes)
-            .map_err(|e| Trouble::Refused(Reason::Malformed, format!("the content is not JSON: {e}"), None))
+        let content: Value = serde_json::from_slice(&bytes)
+            .map_err(|e| Trouble::Refused(Reason::Malformed, format!("the content is not JSON: {e}"), None))?;
+        if shared::object::key(&content).as_ref() != Some(&entry.key) {
+            let message = "the content is of another object than its entry".to_owned();
+            return Err(Trouble::Refused(Reason::Malformed, message, None));
+        }
+        Ok(content)
     }
 
     fn blank(&self, entry: &Entry, api_version: &str, origin: Origin) -> ObjectRecord {

@@ -72,6 +72,8 @@ struct Groups {
 struct Group {
     #[serde(rename = "preferredVersion")]
     preferred: GroupVersion,
+    #[serde(default)]
+    versions: Vec<GroupVersion>,
 }
 
 #[derive(Deserialize)]
@@ -142,16 +144,30 @@ async fn list(api: &Api, api_version: &str) -> Result<Vec<Resource>, ApiError> {
         .collect())
 }
 
-/// Every namespaced or cluster-scoped resource that the member serves in its preferred versions; for looking
-/// at what a namespace contains.
+/// Every resource in the preferred version of its group; for looking at what a namespace contains.
 ///
 /// # Errors
 /// When any part of discovery fails: an incomplete answer must not look like an empty namespace.
 pub async fn all(api: &Api) -> Result<Vec<Resource>, ApiError> {
+    resources(api, true).await
+}
+
+/// Every resource in every version; for telling what the member serves.
+///
+/// # Errors
+/// When any part of discovery fails.
+pub async fn served(api: &Api) -> Result<Vec<Resource>, ApiError> {
+    resources(api, false).await
+}
+
+async fn resources(api: &Api, preferred_only: bool) -> Result<Vec<Resource>, ApiError> {
     let mut found = list(api, "v1").await?;
     let groups: Groups = api.document("/apis").await?;
     for group in groups.groups {
-        found.extend(list(api, &group.preferred.group_version).await?);
+        let versions = if preferred_only { vec![group.preferred] } else { group.versions };
+        for version in versions {
+            found.extend(list(api, &version.group_version).await?);
+        }
     }
     Ok(found)
 }

@@ -3,10 +3,12 @@
 pub mod api;
 pub mod applier;
 pub mod capacity;
+pub mod connect;
 pub mod content;
 pub mod difference;
 pub mod errors;
 pub mod kinds;
 pub mod observe;
 pub mod observer;
+pub mod probe;
 pub mod release;

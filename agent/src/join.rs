@@ -1,0 +1,165 @@
+//! `pinnace-agent join`: enrols this member with a token, once.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use agent_core::holdings::{Content, Holdings};
+use agent_core::session::{Effect, Identity, Member, Session};
+use anyhow::{Context, Result, anyhow, bail};
+use shared::ids::Digest;
+use shared::join::JoinLine;
+use shared::keys::{KeyRing, SigningKey};
+use tokio::sync::mpsc;
+use tokio::task::{LocalSet, spawn_local};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::clock::Monotonic;
+use crate::identity::{self, Enrolment, IdentityError};
+use crate::ledger::Ledger;
+use crate::limits::{JOIN_WITHIN, LINK_COMMANDS, LINK_EVENTS};
+use crate::link::{Link, LinkCommand, LinkEvent, Route};
+use crate::member::connect::connect;
+use crate::member::probe;
+use crate::random::Random;
+
+/// What `join` is told.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The join line.
+    pub line: JoinLine,
+    /// The data directory.
+    pub data: PathBuf,
+    /// Kubeconfig of the member.
+    pub kubeconfig: Option<PathBuf>,
+    /// CA that must have signed the hub's certificate.
+    pub tls_ca: Option<PathBuf>,
+    /// HTTP proxy towards the hub.
+    pub proxy: Option<String>,
+}
+
+/// Enrols. Repeating it for the same cluster after it succeeded does nothing.
+///
+/// # Errors
+/// When the member or the hub cannot be reached in time, or the hub refuses.
+pub async fn join(options: Options) -> Result<()> {
+    identity::make_dir(&options.data)?;
+    match identity::load(&options.data) {
+        Ok(found) if found.receipt.receipt.cluster == options.line.cluster && found.pin == options.line.root => {
+            println!("already enrolled as {}", options.line.cluster);
+            return Ok(());
+        }
+        Ok(found) => bail!(
+            "{} is enrolled as {} already; use another directory",
+            options.data.display(),
+            found.receipt.receipt.cluster
+        ),
+        Err(IdentityError::None(_)) => {}
+        Err(e) => return Err(e.into()),
+    }
+    let kubeconfig = options
+        .kubeconfig
+        .as_ref()
+        .map(|path| std::fs::canonicalize(path).with_context(|| format!("kubeconfig {}", path.display())))
+        .transpose()?;
+    let api = connect(kubeconfig.as_deref()).await?;
+    let (uid, version) = probe::identity(&api).await.context("the member's API")?;
+    // Made here, so that a disk that cannot hold it is found before the token is used.
+    drop(Ledger::open(&options.data)?);
+    let random = Random::new();
+    let key = identity::pending_key(&options.data, || {
+        SigningKey::generate(random.source()).map(|(_, pkcs8)| pkcs8)
+    })??;
+    let signing = Arc::new(SigningKey::from_pkcs8(&key)?);
+    let who = Identity {
+        cluster: options.line.cluster.clone(),
+        pin: options.line.root,
+        key: signing,
+        boot: random.boot(),
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let mut session = Session::joining(who, options.line.token.clone());
+    session.handle_member(Member { kube_system_uid: uid, kubernetes_version: version });
+    let route = Route { hub: options.line.hub.clone(), tls_ca: options.tls_ca, proxy: options.proxy };
+    let link = Link::new(&route, &options.line.cluster, random.clone())?;
+    let (enrolled, last) = LocalSet::new().run_until(converse(session, link, random)).await;
+    let (receipt, ring) = match enrolled {
+        Some(done) => done?,
+        None => bail!("no answer from the hub within {} s: {last}", JOIN_WITHIN.as_secs()),
+    };
+    let enrolment = Enrolment {
+        format: 1,
+        hub: options.line.hub,
+        pin: options.line.root,
+        key,
+        receipt,
+        ring,
+        kubeconfig,
+    };
+    identity::save(&options.data, &enrolment)?;
+    println!("enrolled as {}", options.line.cluster);
+    Ok(())
+}
+
+type Done = Result<(shared::keys::SignedReceipt, KeyRing)>;
+
+/// Talks to the hub until it is decided; none when time ran out, with the last trouble met.
+async fn converse(mut session: Session, link: Link, random: Random) -> (Option<Done>, String) {
+    let (commands, commands_rx) = mpsc::channel(LINK_COMMANDS);
+    let (link_tx, mut events) = mpsc::channel(LINK_EVENTS);
+    let task = spawn_local(link.run(link_tx, commands_rx));
+    let clock = Monotonic::start();
+    let mut last = "it could not be reached".to_owned();
+    let done = timeout(JOIN_WITHIN, async {
+        let mut ring: Option<KeyRing> = None;
+        loop {
+            for effect in session.take_effects() {
+                match effect {
+                    Effect::Send(payload) => drop(commands.try_send(LinkCommand::Send(payload))),
+                    Effect::Reconnect => drop(commands.try_send(LinkCommand::Reconnect)),
+                    Effect::Learnt(learnt) => ring = Some(*learnt),
+                    Effect::Joined(receipt) => {
+                        let ring = ring.take().ok_or_else(|| anyhow!("the hub showed no keys"))?;
+                        return Ok((*receipt, ring));
+                    }
+                    Effect::JoinRefused { reason, detail } => bail!("the hub refused: {reason}: {detail}"),
+                    _ => {}
+                }
+            }
+            if let Some(error) = session.last_error() {
+                last = error.to_owned();
+            }
+            let wake = session.next_wake().map_or(60_000, |at| at.since(clock.now()));
+            let deadline = Instant::now() + std::time::Duration::from_millis(wake.max(1));
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(LinkEvent::Connected) => session.handle_connected(random.source(), clock.now()),
+                    Some(LinkEvent::Payload(payload)) => {
+                        session.handle_payload(&payload, &Nothing, random.source(), clock.now());
+                    }
+                    Some(LinkEvent::Disconnected(why)) => {
+                        last = why;
+                        session.handle_disconnected();
+                    }
+                    None => bail!("the connection task ended"),
+                },
+                () = sleep_until(deadline) => session.handle_tick(random.source(), random.number(), clock.now()),
+            }
+        }
+    })
+    .await;
+    task.abort();
+    (done.ok(), last)
+}
+
+/// An agent that joins holds nothing.
+struct Nothing;
+
+impl Holdings for Nothing {
+    fn has(&self, _: &Digest) -> bool {
+        false
+    }
+
+    fn content(&self, _: &Digest) -> Option<Content> {
+        None
+    }
+}

@@ -1,0 +1,71 @@
+//! The named small values and their forms.
+
+use shared::ids::Session;
+use shared::keys::KeyRing;
+use shared::time::UnixSeconds;
+
+use super::{Ledger, LedgerError, corrupt};
+
+const SESSION: &str = "session";
+const RING: &str = "keys";
+const CONFIRMED: &str = "confirmed";
+
+/// The highest session ever proposed or agreed; zero if none.
+///
+/// # Errors
+/// The ledger's.
+pub fn session(ledger: &Ledger) -> Result<Session, LedgerError> {
+    number(ledger, SESSION).map(|n| Session(n.unwrap_or(0)))
+}
+
+/// Raises the highest session.
+///
+/// # Errors
+/// The ledger's.
+pub fn put_session(ledger: &Ledger, session: Session) -> Result<(), LedgerError> {
+    if session > self::session(ledger)? { ledger.put(SESSION, &session.0.to_be_bytes()) } else { Ok(()) }
+}
+
+/// The keys learnt since enrolment, if any.
+///
+/// # Errors
+/// The ledger's.
+pub fn ring(ledger: &Ledger) -> Result<Option<KeyRing>, LedgerError> {
+    let Some(bytes) = ledger.get(RING)? else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|e| corrupt(format!("the keys are unreadable ({e})")))
+}
+
+/// Keeps the keys.
+///
+/// # Errors
+/// The ledger's.
+pub fn put_ring(ledger: &Ledger, ring: &KeyRing) -> Result<(), LedgerError> {
+    let bytes = serde_json::to_vec(ring).map_err(|e| corrupt(format!("the keys cannot be written ({e})")))?;
+    ledger.put(RING, &bytes)
+}
+
+/// The latest time that the hub confirmed; zero if never.
+///
+/// # Errors
+/// The ledger's.
+pub fn confirmed(ledger: &Ledger) -> Result<UnixSeconds, LedgerError> {
+    let seconds = number(ledger, CONFIRMED)?.and_then(|n| i64::try_from(n).ok());
+    Ok(UnixSeconds(seconds.unwrap_or(0)))
+}
+
+/// Raises the confirmed time.
+///
+/// # Errors
+/// The ledger's.
+pub fn put_confirmed(ledger: &Ledger, time: UnixSeconds) -> Result<(), LedgerError> {
+    match u64::try_from(time.0) {
+        Ok(seconds) if time > confirmed(ledger)? => ledger.put(CONFIRMED, &seconds.to_be_bytes()),
+        _ => Ok(()),
+    }
+}
+
+fn number(ledger: &Ledger, name: &'static str) -> Result<Option<u64>, LedgerError> {
+    let Some(bytes) = ledger.get(name)? else { return Ok(None) };
+    let bytes = <[u8; 8]>::try_from(bytes.as_slice()).map_err(|_| corrupt(format!("{name} is not a number")))?;
+    Ok(Some(u64::from_be_bytes(bytes)))
+}

@@ -1,0 +1,96 @@
+//! Looks at the member from time to time: is it still the cluster that was enrolled, what does it have, what
+//! does it serve.
+
+use serde::Deserialize;
+use serde_json::Value;
+use shared::wire::{ApiEnablement, Capacity};
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::api::Api;
+use super::capacity::{enablements, is_material, measure};
+use super::errors::ApiError;
+use crate::limits::{APIS_EVERY_PROBES, PROBE_EVERY, WATCH_CEILING, WATCH_FIRST};
+
+/// What a look found.
+#[derive(Debug)]
+pub enum Probe {
+    /// The member answers and is this cluster.
+    Identity {
+        /// `metadata.uid` of `kube-system`.
+        uid: String,
+        /// `gitVersion`.
+        version: String,
+    },
+    /// It does not answer.
+    Unreachable(ApiError),
+    /// What it has; only material changes are sent.
+    Capacity(Box<Capacity>),
+}
+
+#[derive(Deserialize)]
+struct Version {
+    #[serde(default, rename = "gitVersion")]
+    git: String,
+}
+
+/// The uid of `kube-system`, by which a cluster is known, and the version of the API server.
+///
+/// # Errors
+/// When the member does not answer.
+pub async fn identity(api: &Api) -> Result<(String, String), ApiError> {
+    let namespace: Value = api.document("/api/v1/namespaces/kube-system").await?;
+    let uid = namespace.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+    if uid.is_empty() {
+        return Err(ApiError::of_answer(http::StatusCode::NOT_FOUND, b"{\"message\": \"kube-system has no uid\"}"));
+    }
+    let version: Version = api.document("/version").await?;
+    Ok((uid, version.git))
+}
+
+/// Looks again and again until nobody listens.
+pub async fn run(api: Api, events: mpsc::Sender<Probe>) {
+    let mut told: Option<Capacity> = None;
+    let mut apis: Vec<ApiEnablement> = Vec::new();
+    let mut round = 0_u32;
+    let mut pause = WATCH_FIRST;
+    loop {
+        let version = match identity(&api).await {
+            Ok((uid, version)) => {
+                if events.send(Probe::Identity { uid, version: version.clone() }).await.is_err() {
+                    return;
+                }
+                version
+            }
+            Err(e) => {
+                if events.send(Probe::Unreachable(e)).await.is_err() {
+                    return;
+                }
+                sleep(pause).await;
+                pause = (pause * 2).min(WATCH_CEILING);
+                continue;
+            }
+        };
+        pause = WATCH_FIRST;
+        if round.is_multiple_of(APIS_EVERY_PROBES) || apis.is_empty() {
+            match enablements(&api).await {
+                Ok(found) => apis = found,
+                Err(e) => tracing::debug!(error = %e, "the served kinds could not be listed"),
+            }
+        }
+        match measure(&api, &version).await {
+            Ok(mut capacity) => {
+                capacity.apis.clone_from(&apis);
+                if told.as_ref().is_none_or(|t| is_material(t, &capacity)) {
+                    told = Some(capacity.clone());
+                    if events.send(Probe::Capacity(Box::new(capacity))).await.is_err() {
+                        return;
+                    }
+                }
+            }
+            Err(e) => tracing::debug!(error = %e, "the capacity could not be measured"),
+        }
+        round = round.wrapping_add(1);
+        sleep(PROBE_EVERY).await;
+    }
+}

@@ -1,0 +1,443 @@
+//! The agent's loop: one thread, one closed set of events, and the only place where the parts are wired together.
+//!
+//! Every turn drains what is ready, lets the core decide, carries its effects out in order (what must be durable
+//! first), and starts due actions. It reconciles from the ledger before the first packet of the hub arrives, and
+//! goes on when the hub is gone.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent_core::action::Outcome;
+use agent_core::agent::Agent;
+use agent_core::intake::Intake;
+use agent_core::session::{Effect, Enrolled, Identity, Member, Session};
+use anyhow::{Context, Result, anyhow, bail};
+use futures::future::LocalBoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use interpreter::Native;
+use shared::ids::{ObjectKey, Session as SessionNumber};
+use shared::keys::{KeyRing, SigningKey};
+use shared::reason::Reason;
+use shared::time::UnixSeconds;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::time::sleep;
+
+use crate::clock::Monotonic;
+use crate::crash;
+use crate::identity::{self, Enrolment};
+use crate::ledger::{Ledger, LedgerError, OpenError, facts};
+use crate::limits::{LINK_COMMANDS, LINK_EVENTS, MEMBER_EVENTS, STOP_WITHIN};
+use crate::link::{Link, LinkCommand, LinkEvent, Route};
+use crate::member::applier::Applier;
+use crate::member::connect::connect;
+use crate::member::kinds::Kinds;
+use crate::member::observer::{MemberEvent, Watches};
+use crate::member::probe::{self, Probe};
+use crate::random::Random;
+
+/// What `run` is told on the command line.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Kubeconfig of the member instead of the one given to `join`.
+    pub kubeconfig: Option<PathBuf>,
+    /// Address of the hub instead of the one of the join line.
+    pub hub: Option<String>,
+    /// CA that must have signed the hub's certificate.
+    pub tls_ca: Option<PathBuf>,
+    /// HTTP proxy towards the hub.
+    pub proxy: Option<String>,
+}
+
+/// Runs until a signal asks for an orderly end.
+///
+/// # Errors
+/// When the enrolment or the ledger cannot be used, or a part that must not end has ended.
+pub async fn run(options: Options) -> Result<()> {
+    LocalSet::new().run_until(start(options)).await
+}
+
+async fn start(options: Options) -> Result<()> {
+    let enrolment = identity::load(&options.data)?;
+    let ledger = Ledger::open(&options.data)?;
+    let random = Random::new();
+    let clock = Monotonic::start();
+    let kubeconfig = options.kubeconfig.clone().or_else(|| enrolment.kubeconfig.clone());
+    let api = connect(kubeconfig.as_deref()).await?;
+    let route = Route {
+        hub: options.hub.clone().unwrap_or_else(|| enrolment.hub.clone()),
+        tls_ca: options.tls_ca.clone(),
+        proxy: options.proxy.clone(),
+    };
+    let loaded = match load(&ledger, &enrolment, &random, &clock) {
+        Ok(agent) => agent,
+        Err(LoadError::Ledger(e)) if e.is_corrupt() => return Err(ledger.quarantine(&options.data, &e).into()),
+        Err(LoadError::Ledger(e)) => return Err(e.into()),
+        Err(LoadError::Other(e)) => return Err(e),
+    };
+    let receipt = &enrolment.receipt.receipt;
+    tracing::info!(cluster = %receipt.cluster, hub = %route.hub, "agent starts");
+    let link = Link::new(&route, &receipt.cluster, random.clone())?;
+    let (commands, commands_rx) = mpsc::channel(LINK_COMMANDS);
+    let (link_tx, link_events) = mpsc::channel(LINK_EVENTS);
+    let (member_tx, member_events) = mpsc::channel(MEMBER_EVENTS);
+    let (probe_tx, probes) = mpsc::channel(1);
+    let kinds = Rc::new(Kinds::default());
+    let ledger = Rc::new(RefCell::new(ledger));
+    let applier = Rc::new(Applier::new(
+        api.clone(),
+        kinds.clone(),
+        ledger.clone(),
+        Box::new(Native::default()),
+        receipt.incarnation,
+        random.clone(),
+    ));
+    let tasks = vec![
+        ("link", spawn_local(link.run(link_tx, commands_rx))),
+        ("probe", spawn_local(probe::run(api.clone(), probe_tx))),
+    ];
+    let shell = Shell {
+        agent: loaded,
+        ledger,
+        applier,
+        watches: Watches::new(api, kinds, &receipt.incarnation, member_tx, random.clone()),
+        commands,
+        clock,
+        random,
+        enrolled_uid: receipt.kube_system_uid.clone(),
+        member: MemberState::Unknown,
+        actions: FuturesUnordered::new(),
+        data: options.data,
+        stopping: None,
+    };
+    let ended = shell.run(Sources { link: link_events, member: member_events, probes }, &tasks).await;
+    for (_, task) in &tasks {
+        task.abort();
+    }
+    ended
+}
+
+enum LoadError {
+    Ledger(LedgerError),
+    Other(anyhow::Error),
+}
+
+impl From<LedgerError> for LoadError {
+    fn from(e: LedgerError) -> Self {
+        Self::Ledger(e)
+    }
+}
+
+/// The core, from what ledger and identity file hold.
+fn load(ledger: &Ledger, enrolment: &Enrolment, random: &Random, clock: &Monotonic) -> Result<Agent, LoadError> {
+    let ring = facts::ring(ledger)?.unwrap_or_else(|| enrolment.ring.clone());
+    let highest = facts::session(ledger)?;
+    let proposed = highest.next();
+    // Written down before it is used, so that it is never proposed twice for two lives.
+    facts::put_session(ledger, proposed)?;
+    let held = ledger.held(&ring)?;
+    let key = SigningKey::from_pkcs8(&enrolment.key).map_err(|e| LoadError::Other(e.into()))?;
+    let receipt = enrolment.receipt.clone();
+    let identity = Identity {
+        cluster: receipt.receipt.cluster.clone(),
+        pin: enrolment.pin,
+        key: Arc::new(key),
+        boot: random.boot(),
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let (held, contents) = match held {
+        Some(set) => (Some(set.held), set.facts),
+        None => (None, std::collections::BTreeMap::new()),
+    };
+    let intake = Intake::new(Session::owner(&receipt), held, contents);
+    let enrolled = Enrolled { receipt, ring, proposed, confirmed: facts::confirmed(ledger)?, intake };
+    Ok(Agent::new(identity, enrolled, ledger.records()?, ledger.intents()?, clock.now()))
+}
+
+/// Whether the member may be acted on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum MemberState {
+    /// It has not answered yet.
+    Unknown,
+    /// It is the cluster that was enrolled.
+    Right,
+    /// It is another cluster: nothing is done.
+    Changed,
+}
+
+struct Sources {
+    link: mpsc::Receiver<LinkEvent>,
+    member: mpsc::Receiver<MemberEvent>,
+    probes: mpsc::Receiver<Probe>,
+}
+
+/// Everything that can happen.
+enum Event {
+    Link(LinkEvent),
+    Member(MemberEvent),
+    Probe(Probe),
+    Ended(ObjectKey, Result<Outcome, LedgerError>),
+    Tick,
+    Stop(&'static str),
+    Dead(&'static str),
+}
+
+type Running = LocalBoxFuture<'static, (ObjectKey, Result<Outcome, LedgerError>)>;
+
+struct Shell {
+    agent: Agent,
+    ledger: Rc<RefCell<Ledger>>,
+    applier: Rc<Applier>,
+    watches: Watches,
+    commands: mpsc::Sender<LinkCommand>,
+    clock: Monotonic,
+    random: Random,
+    enrolled_uid: String,
+    member: MemberState,
+    actions: FuturesUnordered<Running>,
+    data: PathBuf,
+    stopping: Option<&'static str>,
+}
+
+impl Shell {
+    async fn run(mut self, mut sources: Sources, tasks: &[(&'static str, JoinHandle<()>)]) -> Result<()> {
+        let mut terminate = signal(SignalKind::terminate()).context("signals")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("signals")?;
+        loop {
+            if let Err(e) = self.turn() {
+                return Err(self.fail(e));
+            }
+            if self.stopping.is_some() && self.actions.is_empty() {
+                tracing::info!("agent ends");
+                return Ok(());
+            }
+            let pause = self.pause();
+            let event = tokio::select! {
+                biased;
+                _ = terminate.recv() => Event::Stop("SIGTERM"),
+                _ = interrupt.recv() => Event::Stop("SIGINT"),
+                Some((key, outcome)) = self.actions.next(), if !self.actions.is_empty() => Event::Ended(key, outcome),
+                link = sources.link.recv() => link.map_or(Event::Dead("link"), Event::Link),
+                probe = sources.probes.recv() => probe.map_or(Event::Dead("probe"), Event::Probe),
+                member = sources.member.recv() => member.map_or(Event::Dead("watches"), Event::Member),
+                () = sleep(pause) => Event::Tick,
+            };
+            if let Some((name, _)) = tasks.iter().find(|(_, task)| task.is_finished()) {
+                bail!("the {name} task ended although it must not");
+            }
+            if let Err(e) = self.handle(event) {
+                return Err(self.fail(e));
+            }
+        }
+    }
+
+    /// Time until the core wants to be asked again.
+    fn pause(&self) -> Duration {
+        if self.stopping.is_some() {
+            return STOP_WITHIN;
+        }
+        let now = self.clock.now();
+        let wake = self.agent.next_wake().map_or(60_000, |at| at.since(now));
+        // An engine that may not act yet is not asked in a tight loop.
+        let least = if self.member == MemberState::Right { 1 } else { 50 };
+        Duration::from_millis(wake.clamp(least, 60_000))
+    }
+
+    fn handle(&mut self, event: Event) -> Result<(), Fatal> {
+        let now = self.clock.now();
+        match event {
+            Event::Link(LinkEvent::Connected) => {
+                tracing::debug!("connected to the hub's gateway");
+                self.agent.handle_connected(self.random.source(), now);
+            }
+            Event::Link(LinkEvent::Disconnected(why)) => {
+                tracing::info!(%why, "no connection to the hub");
+                self.agent.handle_disconnected();
+            }
+            Event::Link(LinkEvent::Payload(payload)) => {
+                let ledger = self.ledger.borrow();
+                self.agent.handle_payload(&payload, &*ledger, self.random.source(), now);
+            }
+            Event::Member(MemberEvent::Changed { key, resource_version }) => {
+                self.agent.handle_changed(&key, resource_version.as_deref());
+            }
+            Event::Member(MemberEvent::Listed { group, kind, present }) => self.handle_listed(&group, &kind, &present),
+            Event::Probe(probe) => self.handle_probe(probe),
+            Event::Ended(key, outcome) => {
+                let outcome = outcome?;
+                if let Outcome::Failed { reason, message, .. } = &outcome {
+                    tracing::info!(object = %key, %reason, %message, "not done");
+                }
+                self.agent.handle_outcome(&key, outcome, now, self.random.number());
+            }
+            Event::Tick => {
+                if let Some(why) = self.stopping {
+                    return Err(Fatal::Other(anyhow!("{why}: {} actions did not end in time", self.actions.len())));
+                }
+            }
+            Event::Stop(signal) => {
+                tracing::info!(signal, "stopping");
+                self.stopping = Some(signal);
+            }
+            Event::Dead(name) => return Err(Fatal::Other(anyhow!("the {name} task ended although it must not"))),
+        }
+        Ok(())
+    }
+
+    /// Objects that we have a record of and that the list of their kind does not show are looked for by name.
+    fn handle_listed(&mut self, group: &str, kind: &str, present: &BTreeSet<(String, String)>) {
+        let gone: Vec<ObjectKey> = self
+            .agent
+            .engine()
+            .targets()
+            .filter(|(key, target)| {
+                key.group == group
+                    && key.kind == kind
+                    && target.record().is_some()
+                    && !present.contains(&(key.namespace.clone(), key.name.clone()))
+            })
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in gone {
+            self.agent.handle_changed(&key, None);
+        }
+    }
+
+    fn handle_probe(&mut self, probe: Probe) {
+        match probe {
+            Probe::Identity { uid, version } => {
+                let state = if uid == self.enrolled_uid { MemberState::Right } else { MemberState::Changed };
+                if state != self.member {
+                    match state {
+                        MemberState::Changed => tracing::error!(
+                            reason = %Reason::ClusterChanged, found = %uid, enrolled = %self.enrolled_uid,
+                            "this is another cluster than the one enrolled; nothing is done here"
+                        ),
+                        _ => tracing::info!(%version, "the member is the cluster that was enrolled"),
+                    }
+                    self.member = state;
+                }
+                self.agent.handle_member(Member { kube_system_uid: uid, kubernetes_version: version });
+            }
+            Probe::Unreachable(e) => tracing::info!(reason = %e.reason, message = %e.message, "the member does not answer"),
+            Probe::Capacity(capacity) => self.agent.handle_capacity(*capacity, self.clock.now()),
+        }
+    }
+
+    /// Lets the core decide and carries out what it asks for.
+    fn turn(&mut self) -> Result<(), Fatal> {
+        let now = self.clock.now();
+        if self.stopping.is_none() {
+            self.agent.handle_tick(self.random.source(), self.random.number(), now);
+        }
+        loop {
+            let effects = self.agent.take_effects(self.clock.now());
+            if effects.is_empty() {
+                break;
+            }
+            for effect in effects {
+                self.carry_out(effect)?;
+            }
+        }
+        if self.member == MemberState::Right && self.stopping.is_none() {
+            let random = self.random.clone();
+            while let Some(action) = self.agent.poll_action(self.clock.now(), &mut || random.number()) {
+                let (applier, key) = (self.applier.clone(), action.key().clone());
+                tracing::debug!(object = %key, action = action.name(), "acting");
+                self.actions.push(Box::pin(async move { (key, applier.carry_out(action).await) }));
+            }
+            self.watches.keep(&self.agent.engine().kinds_in_use());
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, effect: Effect) -> Result<(), Fatal> {
+        match effect {
+            Effect::Send(payload) => self.send(LinkCommand::Send(payload)),
+            Effect::Reconnect => {
+                if let Some(why) = self.agent.session().last_error() {
+                    tracing::warn!(why, "the hub is not accepted or does not answer");
+                }
+                self.send(LinkCommand::Reconnect);
+            }
+            Effect::Learnt(ring) => facts::put_ring(&self.ledger.borrow(), &ring)?,
+            Effect::Agreed(session) => {
+                facts::put_session(&self.ledger.borrow(), session)?;
+                tracing::info!(%session, behind = self.agent.session().is_hub_behind(), "the hub is there");
+            }
+            Effect::Confirmed(time) => facts::put_confirmed(&self.ledger.borrow(), time)?,
+            Effect::Keep(contents) => self.ledger.borrow_mut().keep(&contents)?,
+            Effect::Commit { held, contents } => {
+                crash::point("accept-commit");
+                let sequence = held.head.head.sequence;
+                let committed = self.ledger.borrow_mut().commit(&held, &contents);
+                match committed {
+                    Ok(()) => {
+                        crash::point("commit-ack");
+                        tracing::info!(%sequence, entries = held.set.entries().len(), "set accepted");
+                        self.agent.handle_committed(self.clock.now());
+                    }
+                    Err(e) if e.is_disk_full() => {
+                        self.agent.handle_commit_failed(Reason::DiskFull, "the agent's disk is full");
+                    }
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            Effect::Reported(_) => {}
+            Effect::Joined(_) | Effect::JoinRefused { .. } => {}
+            Effect::Revoked(reason) => {
+                tracing::error!(%reason, "the enrolment was revoked; the workloads stay, the agent only keeps them");
+            }
+        }
+        Ok(())
+    }
+
+    /// A full queue means a dead connection: everything is said again on the next one.
+    fn send(&self, command: LinkCommand) {
+        if matches!(command, LinkCommand::Send(_)) {
+            crash::point("report-send");
+        }
+        if self.commands.try_send(command).is_err() {
+            tracing::debug!("the connection takes nothing more; what is unanswered is said again later");
+        }
+    }
+
+    fn fail(self, fatal: Fatal) -> anyhow::Error {
+        match fatal {
+            Fatal::Ledger(e) if e.is_corrupt() => {
+                let Self { ledger, applier, actions, data, .. } = self;
+                drop((actions, applier));
+                quarantine(ledger, &data, &e)
+            }
+            Fatal::Ledger(e) => e.into(),
+            Fatal::Other(e) => e,
+        }
+    }
+}
+
+fn quarantine(ledger: Rc<RefCell<Ledger>>, data: &Path, e: &LedgerError) -> anyhow::Error {
+    match Rc::try_unwrap(ledger) {
+        Ok(ledger) => ledger.into_inner().quarantine(data, e).into(),
+        // Still borrowed somewhere: the next start checks the file and sets it aside.
+        Err(_) => anyhow!("{e}"),
+    }
+}
+
+/// What ends the agent.
+enum Fatal {
+    Ledger(LedgerError),
+    Other(anyhow::Error),
+}
+
+impl From<LedgerError> for Fatal {
+    fn from(e: LedgerError) -> Self {
+        Self::Ledger(e)
+    }
+}
