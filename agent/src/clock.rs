@@ -14,7 +14,9 @@ impl Monotonic {
     /// Starts it.
     #[must_use]
     pub fn start() -> Self {
-        Self { start: Instant::now() }
+        Self {
+            start: Instant::now(),
+        }
     }
 
     /// Milliseconds since the start.
@@ -27,6 +29,8 @@ impl Monotonic {
 /// The machine's wall clock, which may be wrong: for people, never for decisions about sets.
 #[must_use]
 pub fn wall_seconds() -> UnixSeconds {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| d.as_secs());
     UnixSeconds(i64::try_from(seconds).unwrap_or(i64::MAX))
 }

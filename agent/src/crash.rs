@@ -2,8 +2,14 @@
 //! pass, `name:3` for the third. Built in with debug assertions only.
 
 /// Every name, in the order of the flow.
-pub const NAMES: [&str; 6] =
-    ["accept-commit", "commit-ack", "intent-apply", "apply-record", "delete-record", "report-send"];
+pub const NAMES: [&str; 6] = [
+    "accept-commit",
+    "commit-ack",
+    "intent-apply",
+    "apply-record",
+    "delete-record",
+    "report-send",
+];
 
 /// Ends the process here if the environment asks for it.
 #[cfg(debug_assertions)]

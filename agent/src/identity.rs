@@ -71,7 +71,10 @@ pub fn make_dir(dir: &Path) -> Result<(), IdentityError> {
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .map_err(|source| IdentityError::File { path: dir.to_owned(), source })
+        .map_err(|source| IdentityError::File {
+            path: dir.to_owned(),
+            source,
+        })
 }
 
 /// Reads the enrolment.
@@ -82,10 +85,15 @@ pub fn load(dir: &Path) -> Result<Enrolment, IdentityError> {
     let path = dir.join(FILE);
     let bytes = match fs::read(&path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Err(IdentityError::None(dir.to_owned())),
-        other => other.map_err(|source| IdentityError::File { path: path.clone(), source })?,
+        other => other.map_err(|source| IdentityError::File {
+            path: path.clone(),
+            source,
+        })?,
     };
-    let enrolment: Enrolment = serde_json::from_slice(&bytes)
-        .map_err(|e| IdentityError::Damaged { path: path.clone(), cause: e.to_string() })?;
+    let enrolment: Enrolment = serde_json::from_slice(&bytes).map_err(|e| IdentityError::Damaged {
+        path: path.clone(),
+        cause: e.to_string(),
+    })?;
     if enrolment.format != 1 {
         let cause = format!("format {} is not known to this version", enrolment.format);
         return Err(IdentityError::Damaged { path, cause });
@@ -98,13 +106,16 @@ pub fn load(dir: &Path) -> Result<Enrolment, IdentityError> {
 /// # Errors
 /// When the system refuses.
 pub fn save(dir: &Path, enrolment: &Enrolment) -> Result<(), IdentityError> {
-    let bytes = serde_json::to_vec(enrolment)
-        .map_err(|e| IdentityError::Damaged { path: dir.join(FILE), cause: e.to_string() })?;
+    let bytes = serde_json::to_vec(enrolment).map_err(|e| IdentityError::Damaged {
+        path: dir.join(FILE),
+        cause: e.to_string(),
+    })?;
     write_whole(dir, FILE, &bytes)?;
     match fs::remove_file(dir.join(PENDING_KEY)) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(IdentityError::File { path: dir.join(PENDING_KEY), source })
-        }
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(IdentityError::File {
+            path: dir.join(PENDING_KEY),
+            source,
+        }),
         _ => Ok(()),
     }
 }
@@ -137,7 +148,12 @@ pub fn pending_key<E>(
 fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), IdentityError> {
     let (path, part) = (dir.join(name), dir.join(format!("{name}.part")));
     let write = || -> io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&part)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&part, &path)?;
@@ -159,7 +175,10 @@ mod tests {
         let second = pending_key(dir.path(), make(2)).expect("read");
         assert_eq!(first, Ok(vec![1; 3]));
         assert_eq!(second, first);
-        let mode = fs::metadata(dir.path().join(PENDING_KEY)).expect("exists").permissions().mode();
+        let mode = fs::metadata(dir.path().join(PENDING_KEY))
+            .expect("exists")
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(matches!(load(dir.path()), Err(IdentityError::None(_))));
     }

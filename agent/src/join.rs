@@ -44,7 +44,9 @@ pub struct Options {
 pub async fn join(options: Options) -> Result<()> {
     identity::make_dir(&options.data)?;
     match identity::load(&options.data) {
-        Ok(found) if found.receipt.receipt.cluster == options.line.cluster && found.pin == options.line.root => {
+        Ok(found)
+            if found.receipt.receipt.cluster == options.line.cluster && found.pin == options.line.root =>
+        {
             println!("already enrolled as {}", options.line.cluster);
             return Ok(());
         }
@@ -78,13 +80,23 @@ pub async fn join(options: Options) -> Result<()> {
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let mut session = Session::joining(who, options.line.token.clone());
-    session.handle_member(Member { kube_system_uid: uid, kubernetes_version: version });
-    let route = Route { hub: options.line.hub.clone(), tls_ca: options.tls_ca, proxy: options.proxy };
+    session.handle_member(Member {
+        kube_system_uid: uid,
+        kubernetes_version: version,
+    });
+    let route = Route {
+        hub: options.line.hub.clone(),
+        tls_ca: options.tls_ca,
+        proxy: options.proxy,
+    };
     let link = Link::new(&route, &options.line.cluster, random.clone())?;
     let (enrolled, last) = LocalSet::new().run_until(converse(session, link, random)).await;
     let (receipt, ring) = match enrolled {
         Some(done) => done?,
-        None => bail!("no answer from the hub within {} s: {last}", JOIN_WITHIN.as_secs()),
+        None => bail!(
+            "no answer from the hub within {} s: {last}",
+            JOIN_WITHIN.as_secs()
+        ),
     };
     let enrolment = Enrolment {
         format: 1,

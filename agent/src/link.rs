@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use agent_core::pace::backoff;
 use rumqttc::{
-    AsyncClient, ConnectionError, Event, EventLoop, MqttOptions, NetworkOptions, Packet, Proxy, ProxyAuth, ProxyType,
-    QoS, TlsConfiguration, Transport,
+    AsyncClient, ConnectionError, Event, EventLoop, MqttOptions, NetworkOptions, Packet, Proxy, ProxyAuth,
+    ProxyType, QoS, TlsConfiguration, Transport,
 };
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -127,7 +127,10 @@ impl Link {
             }
             let first = Millis(CONNECT_FIRST.as_millis() as u64);
             let ceiling = Millis(CONNECT_CEILING.as_millis() as u64);
-            sleep(Duration::from_millis(backoff(failures, first, ceiling, self.random.number()).0)).await;
+            sleep(Duration::from_millis(
+                backoff(failures, first, ceiling, self.random.number()).0,
+            ))
+            .await;
         }
     }
 
@@ -174,7 +177,9 @@ impl Link {
                 Ok(Event::Incoming(Packet::Publish(publish))) if publish.topic == self.topic_down => {
                     LinkEvent::Payload(publish.payload.to_vec())
                 }
-                Ok(Event::Incoming(Packet::Disconnect)) => return Some("the hub closed the session".to_owned()),
+                Ok(Event::Incoming(Packet::Disconnect)) => {
+                    return Some("the hub closed the session".to_owned());
+                }
                 Ok(_) => continue,
                 Err(e) => return Some(explain(&e)),
             };
@@ -184,13 +189,20 @@ impl Link {
         }
     }
 
-    async fn outgoing(&self, client: &AsyncClient, commands: &mut mpsc::Receiver<LinkCommand>) -> Option<String> {
+    async fn outgoing(
+        &self,
+        client: &AsyncClient,
+        commands: &mut mpsc::Receiver<LinkCommand>,
+    ) -> Option<String> {
         loop {
             match commands.recv().await {
                 None => return None,
                 Some(LinkCommand::Reconnect) => return Some("connecting anew".to_owned()),
                 Some(LinkCommand::Send(payload)) => {
-                    if let Err(e) = client.publish(&self.topic_up, QoS::AtLeastOnce, false, payload).await {
+                    if let Err(e) = client
+                        .publish(&self.topic_up, QoS::AtLeastOnce, false, payload)
+                        .await
+                    {
                         return Some(e.to_string());
                     }
                 }
@@ -219,30 +231,49 @@ fn parse_proxy(text: &str) -> Result<Proxy, RouteError> {
     let (auth, address) = match bare.rsplit_once('@') {
         Some((login, address)) => {
             let (username, password) = login.split_once(':').unwrap_or((login, ""));
-            (ProxyAuth::Basic { username: username.to_owned(), password: password.to_owned() }, address)
+            (
+                ProxyAuth::Basic {
+                    username: username.to_owned(),
+                    password: password.to_owned(),
+                },
+                address,
+            )
         }
         None => (ProxyAuth::None, bare),
     };
     let (addr, port) = split_address(address)?;
-    Ok(Proxy { ty: ProxyType::Http, auth, addr: addr.to_owned(), port })
+    Ok(Proxy {
+        ty: ProxyType::Http,
+        auth,
+        addr: addr.to_owned(),
+        port,
+    })
 }
 
 fn tls_config(ca: Option<&Path>) -> Result<ClientConfig, RouteError> {
     let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
+    let builder =
+        ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
     let mut config = match ca {
         Some(path) => {
-            let failed = |cause: String| RouteError::Ca { path: path.to_owned(), cause };
+            let failed = |cause: String| RouteError::Ca {
+                path: path.to_owned(),
+                cause,
+            };
             let mut roots = RootCertStore::empty();
             for certificate in CertificateDer::pem_file_iter(path).map_err(|e| failed(e.to_string()))? {
-                roots.add(certificate.map_err(|e| failed(e.to_string()))?).map_err(|e| failed(e.to_string()))?;
+                roots
+                    .add(certificate.map_err(|e| failed(e.to_string()))?)
+                    .map_err(|e| failed(e.to_string()))?;
             }
             let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider)
                 .build()
                 .map_err(|e| failed(e.to_string()))?;
             builder.with_webpki_verifier(verifier)
         }
-        None => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyCertificate { provider })),
+        None => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate { provider })),
     }
     .with_no_client_auth();
     config.alpn_protocols = vec![b"mqtt".to_vec()];
@@ -273,7 +304,12 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -282,11 +318,18 @@ impl ServerCertVerifier for AnyCertificate {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
@@ -297,11 +340,16 @@ mod tests {
     #[test]
     fn addresses_and_proxies() {
         assert_eq!(split_address("[::1]:443").expect("valid"), ("::1", 443));
-        assert_eq!(split_address("hub.example:8443").expect("valid"), ("hub.example", 8443));
+        assert_eq!(
+            split_address("hub.example:8443").expect("valid"),
+            ("hub.example", 8443)
+        );
         assert!(split_address("hub").is_err());
         let proxy = parse_proxy("http://ann:secret@proxy.example:3128/").expect("valid");
         assert_eq!((proxy.addr.as_str(), proxy.port), ("proxy.example", 3128));
-        assert!(matches!(proxy.auth, ProxyAuth::Basic { username, password } if username == "ann" && password == "secret"));
+        assert!(
+            matches!(proxy.auth, ProxyAuth::Basic { username, password } if username == "ann" && password == "secret")
+        );
     }
 
     #[test]

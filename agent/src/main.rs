@@ -96,7 +96,11 @@ struct RouteArgs {
 fn main() -> ExitCode {
     let filter = tracing_subscriber::EnvFilter::try_from_env("PINNACE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
     match run(Cli::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
@@ -141,7 +145,11 @@ fn run(command: Command) -> Result<()> {
 
 /// One thread: the agent is a guest on its machine.
 fn block_on(future: impl Future<Output = Result<()>>) -> Result<()> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().context("runtime")?.block_on(future)
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("runtime")?
+        .block_on(future)
 }
 
 fn join_options(args: JoinArgs) -> Result<agent::join::Options> {
@@ -150,7 +158,10 @@ fn join_options(args: JoinArgs) -> Result<agent::join::Options> {
         (Some(token), _) => token,
         (None, Some(path)) if path.as_os_str() == "-" => {
             let mut text = String::new();
-            std::io::stdin().take(1024).read_to_string(&mut text).context("token from standard input")?;
+            std::io::stdin()
+                .take(1024)
+                .read_to_string(&mut text)
+                .context("token from standard input")?;
             text
         }
         (None, Some(path)) => {

@@ -4,21 +4,31 @@ use ring::rand::{SecureRandom, SystemRandom};
 use shared::ids::{BootId, Nonce};
 
 /// Random numbers and nonces.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Random {
     system: SystemRandom,
+}
+
+impl Default for Random {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Random {
     /// A source.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            system: SystemRandom::new(),
+        }
     }
 
     fn fill<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
-        self.system.fill(&mut bytes).expect("the system's random source works, or no key could have been made");
+        self.system
+            .fill(&mut bytes)
+            .expect("the system's random source works, or no key could have been made");
         bytes
     }
 

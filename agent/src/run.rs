@@ -19,10 +19,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use futures::future::LocalBoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
 use interpreter::Native;
-use shared::ids::{ObjectKey, Session as SessionNumber};
-use shared::keys::{KeyRing, SigningKey};
+use shared::ids::ObjectKey;
+use shared::keys::SigningKey;
 use shared::reason::Reason;
-use shared::time::UnixSeconds;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
@@ -31,7 +30,7 @@ use tokio::time::sleep;
 use crate::clock::Monotonic;
 use crate::crash;
 use crate::identity::{self, Enrolment};
-use crate::ledger::{Ledger, LedgerError, OpenError, facts};
+use crate::ledger::{Ledger, LedgerError, facts};
 use crate::limits::{LINK_COMMANDS, LINK_EVENTS, MEMBER_EVENTS, STOP_WITHIN};
 use crate::link::{Link, LinkCommand, LinkEvent, Route};
 use crate::member::applier::Applier;
@@ -69,7 +68,10 @@ async fn start(options: Options) -> Result<()> {
     let ledger = Ledger::open(&options.data)?;
     let random = Random::new();
     let clock = Monotonic::start();
-    let kubeconfig = options.kubeconfig.clone().or_else(|| enrolment.kubeconfig.clone());
+    let kubeconfig = options
+        .kubeconfig
+        .clone()
+        .or_else(|| enrolment.kubeconfig.clone());
     let api = connect(kubeconfig.as_deref()).await?;
     let route = Route {
         hub: options.hub.clone().unwrap_or_else(|| enrolment.hub.clone()),
@@ -78,7 +80,9 @@ async fn start(options: Options) -> Result<()> {
     };
     let loaded = match load(&ledger, &enrolment, &random, &clock) {
         Ok(agent) => agent,
-        Err(LoadError::Ledger(e)) if e.is_corrupt() => return Err(ledger.quarantine(&options.data, &e).into()),
+        Err(LoadError::Ledger(e)) if e.is_corrupt() => {
+            return Err(ledger.quarantine(&options.data, &e).into());
+        }
         Err(LoadError::Ledger(e)) => return Err(e.into()),
         Err(LoadError::Other(e)) => return Err(e),
     };
@@ -117,7 +121,16 @@ async fn start(options: Options) -> Result<()> {
         data: options.data,
         stopping: None,
     };
-    let ended = shell.run(Sources { link: link_events, member: member_events, probes }, &tasks).await;
+    let ended = shell
+        .run(
+            Sources {
+                link: link_events,
+                member: member_events,
+                probes,
+            },
+            &tasks,
+        )
+        .await;
     for (_, task) in &tasks {
         task.abort();
     }
@@ -136,7 +149,12 @@ impl From<LedgerError> for LoadError {
 }
 
 /// The core, from what ledger and identity file hold.
-fn load(ledger: &Ledger, enrolment: &Enrolment, random: &Random, clock: &Monotonic) -> Result<Agent, LoadError> {
+fn load(
+    ledger: &Ledger,
+    enrolment: &Enrolment,
+    random: &Random,
+    clock: &Monotonic,
+) -> Result<Agent, LoadError> {
     let ring = facts::ring(ledger)?.unwrap_or_else(|| enrolment.ring.clone());
     let highest = facts::session(ledger)?;
     let proposed = highest.next();
@@ -157,8 +175,20 @@ fn load(ledger: &Ledger, enrolment: &Enrolment, random: &Random, clock: &Monoton
         None => (None, std::collections::BTreeMap::new()),
     };
     let intake = Intake::new(Session::owner(&receipt), held, contents);
-    let enrolled = Enrolled { receipt, ring, proposed, confirmed: facts::confirmed(ledger)?, intake };
-    Ok(Agent::new(identity, enrolled, ledger.records()?, ledger.intents()?, clock.now()))
+    let enrolled = Enrolled {
+        receipt,
+        ring,
+        proposed,
+        confirmed: facts::confirmed(ledger)?,
+        intake,
+    };
+    Ok(Agent::new(
+        identity,
+        enrolled,
+        ledger.records()?,
+        ledger.intents()?,
+        clock.now(),
+    ))
 }
 
 /// Whether the member may be acted on.
@@ -246,7 +276,11 @@ impl Shell {
         let now = self.clock.now();
         let wake = self.agent.next_wake().map_or(60_000, |at| at.since(now));
         // An engine that may not act yet is not asked in a tight loop.
-        let least = if self.member == MemberState::Right { 1 } else { 50 };
+        let least = if self.member == MemberState::Right {
+            1
+        } else {
+            1_000
+        };
         Duration::from_millis(wake.clamp(least, 60_000))
     }
 
@@ -263,30 +297,44 @@ impl Shell {
             }
             Event::Link(LinkEvent::Payload(payload)) => {
                 let ledger = self.ledger.borrow();
-                self.agent.handle_payload(&payload, &*ledger, self.random.source(), now);
+                self.agent
+                    .handle_payload(&payload, &*ledger, self.random.source(), now);
             }
-            Event::Member(MemberEvent::Changed { key, resource_version }) => {
+            Event::Member(MemberEvent::Changed {
+                key,
+                resource_version,
+            }) => {
                 self.agent.handle_changed(&key, resource_version.as_deref());
             }
-            Event::Member(MemberEvent::Listed { group, kind, present }) => self.handle_listed(&group, &kind, &present),
+            Event::Member(MemberEvent::Listed { group, kind, present }) => {
+                self.handle_listed(&group, &kind, &present)
+            }
             Event::Probe(probe) => self.handle_probe(probe),
             Event::Ended(key, outcome) => {
                 let outcome = outcome?;
                 if let Outcome::Failed { reason, message, .. } = &outcome {
                     tracing::info!(object = %key, %reason, %message, "not done");
                 }
-                self.agent.handle_outcome(&key, outcome, now, self.random.number());
+                self.agent
+                    .handle_outcome(&key, outcome, now, self.random.number());
             }
             Event::Tick => {
                 if let Some(why) = self.stopping {
-                    return Err(Fatal::Other(anyhow!("{why}: {} actions did not end in time", self.actions.len())));
+                    return Err(Fatal::Other(anyhow!(
+                        "{why}: {} actions did not end in time",
+                        self.actions.len()
+                    )));
                 }
             }
             Event::Stop(signal) => {
                 tracing::info!(signal, "stopping");
                 self.stopping = Some(signal);
             }
-            Event::Dead(name) => return Err(Fatal::Other(anyhow!("the {name} task ended although it must not"))),
+            Event::Dead(name) => {
+                return Err(Fatal::Other(anyhow!(
+                    "the {name} task ended although it must not"
+                )));
+            }
         }
         Ok(())
     }
@@ -313,7 +361,11 @@ impl Shell {
     fn handle_probe(&mut self, probe: Probe) {
         match probe {
             Probe::Identity { uid, version } => {
-                let state = if uid == self.enrolled_uid { MemberState::Right } else { MemberState::Changed };
+                let state = if uid == self.enrolled_uid {
+                    MemberState::Right
+                } else {
+                    MemberState::Changed
+                };
                 if state != self.member {
                     match state {
                         MemberState::Changed => tracing::error!(
@@ -324,9 +376,14 @@ impl Shell {
                     }
                     self.member = state;
                 }
-                self.agent.handle_member(Member { kube_system_uid: uid, kubernetes_version: version });
+                self.agent.handle_member(Member {
+                    kube_system_uid: uid,
+                    kubernetes_version: version,
+                });
             }
-            Probe::Unreachable(e) => tracing::info!(reason = %e.reason, message = %e.message, "the member does not answer"),
+            Probe::Unreachable(e) => {
+                tracing::info!(reason = %e.reason, message = %e.message, "the member does not answer")
+            }
             Probe::Capacity(capacity) => self.agent.handle_capacity(*capacity, self.clock.now()),
         }
     }
@@ -335,7 +392,8 @@ impl Shell {
     fn turn(&mut self) -> Result<(), Fatal> {
         let now = self.clock.now();
         if self.stopping.is_none() {
-            self.agent.handle_tick(self.random.source(), self.random.number(), now);
+            self.agent
+                .handle_tick(self.random.source(), self.random.number(), now);
         }
         loop {
             let effects = self.agent.take_effects(self.clock.now());
@@ -351,7 +409,8 @@ impl Shell {
             while let Some(action) = self.agent.poll_action(self.clock.now(), &mut || random.number()) {
                 let (applier, key) = (self.applier.clone(), action.key().clone());
                 tracing::debug!(object = %key, action = action.name(), "acting");
-                self.actions.push(Box::pin(async move { (key, applier.carry_out(action).await) }));
+                self.actions
+                    .push(Box::pin(async move { (key, applier.carry_out(action).await) }));
             }
             self.watches.keep(&self.agent.engine().kinds_in_use());
         }
@@ -385,7 +444,8 @@ impl Shell {
                         self.agent.handle_committed(self.clock.now());
                     }
                     Err(e) if e.is_disk_full() => {
-                        self.agent.handle_commit_failed(Reason::DiskFull, "the agent's disk is full");
+                        self.agent
+                            .handle_commit_failed(Reason::DiskFull, "the agent's disk is full");
                     }
                     Err(e) => return Err(e.into()),
                 }
@@ -412,7 +472,13 @@ impl Shell {
     fn fail(self, fatal: Fatal) -> anyhow::Error {
         match fatal {
             Fatal::Ledger(e) if e.is_corrupt() => {
-                let Self { ledger, applier, actions, data, .. } = self;
+                let Self {
+                    ledger,
+                    applier,
+                    actions,
+                    data,
+                    ..
+                } = self;
                 drop((actions, applier));
                 quarantine(ledger, &data, &e)
             }

@@ -115,8 +115,17 @@ impl Status {
         line("Cluster:", &self.cluster);
         line("Hub:", &self.hub);
         line("Session:", &self.session.to_string());
-        line("Set:", &format!("{} ({} entries, {} tombstones)", self.sequence, self.entries, self.tombstones));
-        line("Hub time:", self.confirmed_time.as_deref().unwrap_or("never confirmed"));
+        line(
+            "Set:",
+            &format!(
+                "{} ({} entries, {} tombstones)",
+                self.sequence, self.entries, self.tombstones
+            ),
+        );
+        line(
+            "Hub time:",
+            self.confirmed_time.as_deref().unwrap_or("never confirmed"),
+        );
         line("Intents:", &format!("{} open", self.open_intents));
         line("Objects:", &self.objects.len().to_string());
         for o in &self.objects {

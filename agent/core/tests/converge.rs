@@ -87,7 +87,15 @@ impl World {
             .set
             .entries()
             .iter()
-            .map(|e| (e.digest, ContentFacts { api_version: "v1".into(), defines: None }))
+            .map(|e| {
+                (
+                    e.digest,
+                    ContentFacts {
+                        api_version: "v1".into(),
+                        defines: None,
+                    },
+                )
+            })
             .collect();
         self.engine.handle_set(&self.set, &facts, self.now);
     }
@@ -134,8 +142,17 @@ impl World {
     fn carry_out(&mut self, action: Action, crash: Option<u8>) -> Option<(ObjectKey, Outcome)> {
         let key = action.key().clone();
         let outcome = match action {
-            Action::Read { record, .. } => Outcome::Read { live: self.live(&key), observation: None, record },
-            Action::Apply { entry, record, intent, .. } => {
+            Action::Read { record, .. } => Outcome::Read {
+                live: self.live(&key),
+                observation: None,
+                record,
+            },
+            Action::Apply {
+                entry,
+                record,
+                intent,
+                ..
+            } => {
                 return self.apply(&entry, record, intent, crash).map(|o| (key, o));
             }
             Action::Delete { uid, .. } => {
@@ -163,9 +180,17 @@ impl World {
                     Some(found) => {
                         let record = claimed(&intent, found);
                         self.records.insert(key.clone(), record.clone());
-                        Outcome::Seen { live, record: Some(record), intent: None }
+                        Outcome::Seen {
+                            live,
+                            record: Some(record),
+                            intent: None,
+                        }
                     }
-                    None => Outcome::Seen { live, record, intent: None },
+                    None => Outcome::Seen {
+                        live,
+                        record,
+                        intent: None,
+                    },
                 }
             }
             Action::Bury { how, .. } => {
@@ -203,10 +228,18 @@ impl World {
                 }
                 let uid = format!("ours-{n}");
                 self.ours.insert(uid.clone());
-                let mark = Mark::Ours { nonce: Some(intent.nonce) };
+                let mark = Mark::Ours {
+                    nonce: Some(intent.nonce),
+                };
                 self.objects.insert(
                     key.clone(),
-                    Object { uid, mark, content: entry.digest, fields: n, version: n },
+                    Object {
+                        uid,
+                        mark,
+                        content: entry.digest,
+                        fields: n,
+                        version: n,
+                    },
                 );
                 if crash == Some(1) {
                     return None;
@@ -228,7 +261,11 @@ impl World {
                     self.records.insert(key.clone(), record.clone());
                 }
                 self.intents.remove(&key);
-                Some(Outcome::Seen { live, record, intent: None })
+                Some(Outcome::Seen {
+                    live,
+                    record,
+                    intent: None,
+                })
             }
         }
     }
@@ -268,7 +305,11 @@ impl World {
         };
         self.records.insert(entry.key.clone(), record.clone());
         self.intents.remove(&entry.key);
-        Outcome::Applied { record, live, observation: None }
+        Outcome::Applied {
+            record,
+            live,
+            observation: None,
+        }
     }
 
     /// Runs until nothing is left to do, or the bound says that it never ends.
@@ -284,15 +325,29 @@ impl World {
                 continue;
             }
             let settled = self.engine.targets().all(|(_, t)| {
-                matches!(t.phase(), Phase::InSync | Phase::Stray | Phase::Suspended | Phase::Buried(_))
-                    || matches!(t.phase(), Phase::Failed { reason: Reason::Conflict, .. })
+                matches!(
+                    t.phase(),
+                    Phase::InSync | Phase::Stray | Phase::Suspended | Phase::Buried(_)
+                ) || matches!(
+                    t.phase(),
+                    Phase::Failed {
+                        reason: Reason::Conflict,
+                        ..
+                    }
+                )
             });
             match self.engine.next_wake() {
                 Some(at) if !settled => self.now = Millis(at.0.max(self.now.0 + 1)),
                 _ => return,
             }
         }
-        panic!("never settles: {:#?}", self.engine.targets().map(|(k, t)| (k, t.phase())).collect::<Vec<_>>());
+        panic!(
+            "never settles: {:#?}",
+            self.engine
+                .targets()
+                .map(|(k, t)| (k, t.phase()))
+                .collect::<Vec<_>>()
+        );
     }
 }
 
@@ -315,7 +370,12 @@ fn key(n: u8) -> ObjectKey {
         0 => ObjectKey::new("", "Namespace", "", "a"),
         1 => ObjectKey::new("", "ConfigMap", "a", "one"),
         2 => ObjectKey::new("batch", "Job", "a", "two"),
-        3 => ObjectKey::new("admissionregistration.k8s.io", "ValidatingWebhookConfiguration", "", "three"),
+        3 => ObjectKey::new(
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration",
+            "",
+            "three",
+        ),
         4 => ObjectKey::new("apps", "Deployment", "b", "four"),
         _ => ObjectKey::new("", "Secret", "a", "five"),
     }
@@ -368,7 +428,11 @@ fn make_set(parts: &[Option<Result<(u8, u8, bool, bool), bool>>]) -> Set {
             })),
             Some(Err(release)) => tombstones.push(Tombstone {
                 key,
-                mode: if *release { DeleteMode::Release } else { DeleteMode::Delete },
+                mode: if *release {
+                    DeleteMode::Release
+                } else {
+                    DeleteMode::Delete
+                },
                 template_uid: "t0".into(),
                 sequence: Sequence(1),
             }),
@@ -384,7 +448,10 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     }
     for record in world.records.values() {
         let claims = record.origin == Origin::Created;
-        prop_assert!(!claims || world.ours.contains(&record.uid), "{record:?} claims what we did not make");
+        prop_assert!(
+            !claims || world.ours.contains(&record.uid),
+            "{record:?} claims what we did not make"
+        );
     }
     Ok(())
 }
@@ -431,14 +498,19 @@ proptest! {
 #[test]
 fn an_entry_that_vanishes_is_kept_and_a_later_tombstone_still_deletes_it() {
     let mut world = World::new();
-    let wanted = |parts: [Option<Result<(u8, u8, bool, bool), bool>>; 2]| make_set(&[None, parts[0], None, None, parts[1]]);
+    let wanted = |parts: [Option<Result<(u8, u8, bool, bool), bool>>; 2]| {
+        make_set(&[None, parts[0], None, None, parts[1]])
+    };
     world.accept(wanted([Some(Ok((0, 0, false, false))), None]));
     world.settle(&mut vec![]);
     assert!(world.objects.contains_key(&key(1)));
     world.accept(wanted([None, None]));
     world.settle(&mut vec![]);
     assert!(world.objects.contains_key(&key(1)), "absence deletes nothing");
-    assert_eq!(world.engine.target(&key(1)).map(|t| t.phase().clone()), Some(Phase::Stray));
+    assert_eq!(
+        world.engine.target(&key(1)).map(|t| t.phase().clone()),
+        Some(Phase::Stray)
+    );
     world.accept(wanted([Some(Err(false)), None]));
     world.settle(&mut vec![]);
     assert!(!world.objects.contains_key(&key(1)));
@@ -465,8 +537,14 @@ fn interceptors_come_last_and_namespaces_first() {
     world.accept(make_set(&[entry, entry, entry, entry, entry, entry]));
     world.settle(&mut vec![]);
     let order: Vec<u64> = (0..6).map(|n| world.objects[&key(n)].version).collect();
-    assert!([1, 2, 5].iter().all(|n| order[0] < order[*n]), "namespace before its content: {order:?}");
-    assert!([0, 1, 2, 4, 5].iter().all(|n| order[3] > order[*n]), "webhook after all: {order:?}");
+    assert!(
+        [1, 2, 5].iter().all(|n| order[0] < order[*n]),
+        "namespace before its content: {order:?}"
+    );
+    assert!(
+        [0, 1, 2, 4, 5].iter().all(|n| order[3] > order[*n]),
+        "webhook after all: {order:?}"
+    );
 }
 
 #[test]
@@ -480,13 +558,33 @@ fn a_fight_is_backed_off_and_named() {
     }
     let before = world.now;
     world.meddle(&key(1), false);
-    let read = world.engine.poll_action(world.now, &mut || 1).expect("it is read");
+    let read = world
+        .engine
+        .poll_action(world.now, &mut || 1)
+        .expect("it is read");
     let (k, outcome) = world.carry_out(read, None).expect("no crash");
     world.engine.handle_outcome(&k, outcome, world.now, 1);
-    assert_eq!(world.engine.poll_action(world.now, &mut || 1), None, "no repair at once");
+    assert_eq!(
+        world.engine.poll_action(world.now, &mut || 1),
+        None,
+        "no repair at once"
+    );
     let phase = world.engine.target(&key(1)).map(|t| t.phase().clone());
-    assert!(matches!(phase, Some(Phase::Failed { reason: Reason::Fighting, .. })), "{phase:?}");
+    assert!(
+        matches!(
+            phase,
+            Some(Phase::Failed {
+                reason: Reason::Fighting,
+                ..
+            })
+        ),
+        "{phase:?}"
+    );
     world.settle(&mut vec![]);
     assert!(world.now > before);
-    assert_eq!(world.objects[&key(1)].content, world.set.entries()[0].digest, "it is repaired in the end");
+    assert_eq!(
+        world.objects[&key(1)].content,
+        world.set.entries()[0].digest,
+        "it is repaired in the end"
+    );
 }

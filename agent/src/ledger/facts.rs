@@ -23,7 +23,11 @@ pub fn session(ledger: &Ledger) -> Result<Session, LedgerError> {
 /// # Errors
 /// The ledger's.
 pub fn put_session(ledger: &Ledger, session: Session) -> Result<(), LedgerError> {
-    if session > self::session(ledger)? { ledger.put(SESSION, &session.0.to_be_bytes()) } else { Ok(()) }
+    if session > self::session(ledger)? {
+        ledger.put(SESSION, &session.0.to_be_bytes())
+    } else {
+        Ok(())
+    }
 }
 
 /// The keys learnt since enrolment, if any.
@@ -31,8 +35,12 @@ pub fn put_session(ledger: &Ledger, session: Session) -> Result<(), LedgerError>
 /// # Errors
 /// The ledger's.
 pub fn ring(ledger: &Ledger) -> Result<Option<KeyRing>, LedgerError> {
-    let Some(bytes) = ledger.get(RING)? else { return Ok(None) };
-    serde_json::from_slice(&bytes).map(Some).map_err(|e| corrupt(format!("the keys are unreadable ({e})")))
+    let Some(bytes) = ledger.get(RING)? else {
+        return Ok(None);
+    };
+    serde_json::from_slice(&bytes)
+        .map(Some)
+        .map_err(|e| corrupt(format!("the keys are unreadable ({e})")))
 }
 
 /// Keeps the keys.
@@ -65,7 +73,10 @@ pub fn put_confirmed(ledger: &Ledger, time: UnixSeconds) -> Result<(), LedgerErr
 }
 
 fn number(ledger: &Ledger, name: &'static str) -> Result<Option<u64>, LedgerError> {
-    let Some(bytes) = ledger.get(name)? else { return Ok(None) };
-    let bytes = <[u8; 8]>::try_from(bytes.as_slice()).map_err(|_| corrupt(format!("{name} is not a number")))?;
+    let Some(bytes) = ledger.get(name)? else {
+        return Ok(None);
+    };
+    let bytes =
+        <[u8; 8]>::try_from(bytes.as_slice()).map_err(|_| corrupt(format!("{name} is not a number")))?;
     Ok(Some(u64::from_be_bytes(bytes)))
 }

@@ -52,8 +52,14 @@ impl LedgerError {
     pub fn is_corrupt(&self) -> bool {
         match self {
             Self::Corrupt { .. } => true,
-            Self::Sqlite { source: rusqlite::Error::SqliteFailure(e, _), .. } => {
-                matches!(e.code, rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase)
+            Self::Sqlite {
+                source: rusqlite::Error::SqliteFailure(e, _),
+                ..
+            } => {
+                matches!(
+                    e.code,
+                    rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase
+                )
             }
             Self::Sqlite { .. } => false,
         }
@@ -136,7 +142,12 @@ impl Ledger {
             .map_err(sqlite("read"))?;
         let rows = statement
             .query_map([lines], |row| {
-                Ok(JournalLine { id: row.get(0)?, at: row.get(1)?, object: row.get(2)?, what: row.get(3)? })
+                Ok(JournalLine {
+                    id: row.get(0)?,
+                    at: row.get(1)?,
+                    object: row.get(2)?,
+                    what: row.get(3)?,
+                })
             })
             .map_err(sqlite("read"))?;
         rows.collect::<Result<_, _>>().map_err(sqlite("read"))

@@ -36,24 +36,27 @@ impl Ledger {
     /// When SQLite cannot write; the intent then stays open and settles it later.
     pub fn put_record(&mut self, record: &ObjectRecord, at: i64, what: &str) -> Result<(), LedgerError> {
         let k = &record.key;
-        let write = || -> rusqlite::Result<()> {
+        let mut write = || -> rusqlite::Result<()> {
             let tx = self.db.transaction()?;
-            tx.prepare_cached("INSERT OR REPLACE INTO objects VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)")?
-                .execute(params![
-                    k.group,
-                    k.kind,
-                    k.namespace,
-                    k.name,
-                    record.api_version,
-                    record.uid,
-                    record.nonce.as_ref().map(|n| n.0.as_slice()),
-                    record.origin == Origin::Created,
-                    record.content.0.as_slice(),
-                    record.template_uid,
-                    record.fields.as_ref().map(|d| d.0.as_slice()),
-                    record.completed
-                ])?;
-            tx.prepare_cached(DROP_INTENT)?.execute(params![k.group, k.kind, k.namespace, k.name])?;
+            tx.prepare_cached(
+                "INSERT OR REPLACE INTO objects VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            )?
+            .execute(params![
+                k.group,
+                k.kind,
+                k.namespace,
+                k.name,
+                record.api_version,
+                record.uid,
+                record.nonce.as_ref().map(|n| n.0.as_slice()),
+                record.origin == Origin::Created,
+                record.content.0.as_slice(),
+                record.template_uid,
+                record.fields.as_ref().map(|d| d.0.as_slice()),
+                record.completed
+            ])?;
+            tx.prepare_cached(DROP_INTENT)?
+                .execute(params![k.group, k.kind, k.namespace, k.name])?;
             Self::journal(&tx, at, &k.to_string(), what)?;
             tx.commit()
         };
@@ -65,11 +68,13 @@ impl Ledger {
     /// # Errors
     /// When SQLite cannot write.
     pub fn drop_object(&mut self, key: &ObjectKey, at: i64, what: &str) -> Result<(), LedgerError> {
-        let write = || -> rusqlite::Result<()> {
+        let mut write = || -> rusqlite::Result<()> {
             let tx = self.db.transaction()?;
             let columns = params![key.group, key.kind, key.namespace, key.name];
-            tx.prepare_cached("DELETE FROM objects WHERE api_group = ?1 AND kind = ?2 AND namespace = ?3 AND name = ?4")?
-                .execute(columns)?;
+            tx.prepare_cached(
+                "DELETE FROM objects WHERE api_group = ?1 AND kind = ?2 AND namespace = ?3 AND name = ?4",
+            )?
+            .execute(columns)?;
             tx.prepare_cached(DROP_INTENT)?.execute(columns)?;
             Self::journal(&tx, at, &key.to_string(), what)?;
             tx.commit()
@@ -113,7 +118,10 @@ impl Ledger {
     /// # Errors
     /// When SQLite cannot read or a row is damaged.
     pub fn records(&self) -> Result<Vec<ObjectRecord>, LedgerError> {
-        let mut statement = self.db.prepare_cached("SELECT * FROM objects").map_err(sqlite("read"))?;
+        let mut statement = self
+            .db
+            .prepare_cached("SELECT * FROM objects")
+            .map_err(sqlite("read"))?;
         let mut rows = statement.query([]).map_err(sqlite("read"))?;
         let mut all = Vec::new();
         while let Some(row) = rows.next().map_err(sqlite("read"))? {
@@ -127,12 +135,18 @@ impl Ledger {
     /// # Errors
     /// When SQLite cannot read or a row is damaged.
     pub fn intents(&self) -> Result<Vec<Intent>, LedgerError> {
-        let mut statement = self.db.prepare_cached("SELECT * FROM intents").map_err(sqlite("read"))?;
+        let mut statement = self
+            .db
+            .prepare_cached("SELECT * FROM intents")
+            .map_err(sqlite("read"))?;
         let mut rows = statement.query([]).map_err(sqlite("read"))?;
         let mut all = Vec::new();
         while let Some(row) = rows.next().map_err(sqlite("read"))? {
             let key = key(row)?;
-            let nonce = row.get(5).map_err(sqlite("read")).and_then(|b: Vec<u8>| bytes("nonce", &key, &b))?;
+            let nonce = row
+                .get(5)
+                .map_err(sqlite("read"))
+                .and_then(|b: Vec<u8>| bytes("nonce", &key, &b))?;
             all.push(Intent {
                 api_version: row.get(4).map_err(sqlite("read"))?,
                 nonce: Nonce(nonce),
@@ -144,17 +158,32 @@ impl Ledger {
     }
 }
 
-const DROP_INTENT: &str = "DELETE FROM intents WHERE api_group = ?1 AND kind = ?2 AND namespace = ?3 AND name = ?4";
+const DROP_INTENT: &str =
+    "DELETE FROM intents WHERE api_group = ?1 AND kind = ?2 AND namespace = ?3 AND name = ?4";
 
 fn key(row: &Row<'_>) -> Result<ObjectKey, LedgerError> {
     let read = || -> rusqlite::Result<ObjectKey> {
-        Ok(ObjectKey { group: row.get(0)?, kind: row.get(1)?, namespace: row.get(2)?, name: row.get(3)? })
+        Ok(ObjectKey {
+            group: row.get(0)?,
+            kind: row.get(1)?,
+            namespace: row.get(2)?,
+            name: row.get(3)?,
+        })
     };
     read().map_err(sqlite("read"))
 }
 
 fn record(row: &Row<'_>) -> Result<ObjectRecord, LedgerError> {
-    type Columns = (String, String, Option<Vec<u8>>, bool, Vec<u8>, String, Option<Vec<u8>>, bool);
+    type Columns = (
+        String,
+        String,
+        Option<Vec<u8>>,
+        bool,
+        Vec<u8>,
+        String,
+        Option<Vec<u8>>,
+        bool,
+    );
     let key = key(row)?;
     let read = || -> rusqlite::Result<Columns> {
         Ok((
@@ -177,12 +206,17 @@ fn record(row: &Row<'_>) -> Result<ObjectRecord, LedgerError> {
         origin: if created { Origin::Created } else { Origin::Adopted },
         content: Digest(bytes("content digest", &key, &content)?),
         template_uid,
-        fields: fields.map(|b| bytes("field digest", &key, &b)).transpose()?.map(Digest),
+        fields: fields
+            .map(|b| bytes("field digest", &key, &b))
+            .transpose()?
+            .map(Digest),
         completed,
         key,
     })
 }
 
 fn bytes<const N: usize>(what: &str, key: &ObjectKey, found: &[u8]) -> Result<[u8; N], LedgerError> {
-    found.try_into().map_err(|_| corrupt(format!("the {what} of {key} has {} bytes, not {N}", found.len())))
+    found
+        .try_into()
+        .map_err(|_| corrupt(format!("the {what} of {key} has {} bytes, not {N}", found.len())))
 }

@@ -46,7 +46,9 @@ pub enum OpenError {
         source: io::Error,
     },
     /// The file is damaged. It is kept under another name; nothing in the member was touched.
-    #[error("the ledger was damaged ({why}) and is set aside as {aside}; start again: the set is fetched from the hub, and objects found with our marks are adopted, never deleted")]
+    #[error(
+        "the ledger was damaged ({why}) and is set aside as {aside}; start again: the set is fetched from the hub, and objects found with our marks are adopted, never deleted"
+    )]
     SetAside {
         /// What was found.
         why: String,
@@ -85,12 +87,21 @@ impl Ledger {
     }
 
     fn try_open(path: &Path) -> Result<Self, OpenError> {
-        let file = |source| OpenError::File { path: path.to_owned(), source };
+        let file = |source| OpenError::File {
+            path: path.to_owned(),
+            source,
+        };
         // Made here and not by SQLite, so that no moment exists in which others may read it.
-        OpenOptions::new().create(true).append(true).mode(0o600).open(path).map_err(file)?;
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(file)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(file)?;
         let db = Connection::open(path).map_err(sqlite("opened"))?;
-        db.busy_timeout(Duration::from_secs(5)).map_err(sqlite("opened"))?;
+        db.busy_timeout(Duration::from_secs(5))
+            .map_err(sqlite("opened"))?;
         // A small page cache: the agent reads each content once per apply.
         db.execute_batch(
             "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -256;
@@ -98,14 +109,19 @@ impl Ledger {
              PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;",
         )
         .map_err(sqlite("opened"))?;
-        let format: i64 = db.query_row("PRAGMA user_version", [], |r| r.get(0)).map_err(sqlite("opened"))?;
+        let format: i64 = db
+            .query_row("PRAGMA user_version", [], |r| r.get(0))
+            .map_err(sqlite("opened"))?;
         match format {
             0 => db
-                .execute_batch(&format!("BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;"))
+                .execute_batch(&format!(
+                    "BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;"
+                ))
                 .map_err(sqlite("made"))?,
             FORMAT => {
-                let check: String =
-                    db.query_row("PRAGMA quick_check(1)", [], |r| r.get(0)).map_err(sqlite("checked"))?;
+                let check: String = db
+                    .query_row("PRAGMA quick_check(1)", [], |r| r.get(0))
+                    .map_err(sqlite("checked"))?;
                 if check != "ok" {
                     return Err(corrupt(check).into());
                 }
@@ -122,7 +138,8 @@ impl Ledger {
     pub fn open_readonly(dir: &Path) -> Result<Self, OpenError> {
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let db = Connection::open_with_flags(dir.join(FILE), flags).map_err(sqlite("opened"))?;
-        db.busy_timeout(Duration::from_secs(5)).map_err(sqlite("opened"))?;
+        db.busy_timeout(Duration::from_secs(5))
+            .map_err(sqlite("opened"))?;
         Ok(Self { db })
     }
 }
@@ -137,7 +154,10 @@ fn set_aside(path: &Path, why: &LedgerError) -> OpenError {
         .find(|p| !p.exists())
         .unwrap_or_else(|| path.with_extension("damaged"));
     if let Err(source) = fs::rename(path, &free) {
-        return OpenError::File { path: path.to_owned(), source };
+        return OpenError::File {
+            path: path.to_owned(),
+            source,
+        };
     }
     for suffix in ["-wal", "-shm"] {
         let (mut from, mut to) = (path.as_os_str().to_owned(), free.as_os_str().to_owned());
@@ -146,8 +166,14 @@ fn set_aside(path: &Path, why: &LedgerError) -> OpenError {
         if let Err(source) = fs::rename(&from, &to)
             && source.kind() != io::ErrorKind::NotFound
         {
-            return OpenError::File { path: PathBuf::from(from), source };
+            return OpenError::File {
+                path: PathBuf::from(from),
+                source,
+            };
         }
     }
-    OpenError::SetAside { why: text, aside: free }
+    OpenError::SetAside {
+        why: text,
+        aside: free,
+    }
 }

@@ -30,7 +30,7 @@ impl Ledger {
     /// # Errors
     /// When SQLite cannot write.
     pub fn keep(&mut self, contents: &[Content]) -> Result<(), LedgerError> {
-        let write = || -> rusqlite::Result<()> {
+        let mut write = || -> rusqlite::Result<()> {
             let tx = self.db.transaction()?;
             insert(&tx, contents)?;
             tx.commit()
@@ -44,16 +44,18 @@ impl Ledger {
     /// # Errors
     /// When SQLite cannot write; the old set then stays whole.
     pub fn commit(&mut self, held: &Held, contents: &[Content]) -> Result<(), LedgerError> {
-        let head = serde_json::to_vec(&held.head).map_err(|e| corrupt(format!("the head cannot be written: {e}")))?;
+        let head = serde_json::to_vec(&held.head)
+            .map_err(|e| corrupt(format!("the head cannot be written: {e}")))?;
         let body = encode_set(&held.set);
         let wanted: BTreeSet<Digest> = held.set.entries().iter().map(|e| e.digest).collect();
-        let write = || -> rusqlite::Result<()> {
+        let mut write = || -> rusqlite::Result<()> {
             let tx = self.db.transaction()?;
             insert(&tx, contents)?;
             tx.prepare_cached("INSERT OR REPLACE INTO held(only, head, body) VALUES(1, ?1, ?2)")?
                 .execute(params![head, body])?;
             for digest in unwanted(&tx, &wanted)? {
-                tx.prepare_cached("DELETE FROM contents WHERE digest = ?1")?.execute([digest])?;
+                tx.prepare_cached("DELETE FROM contents WHERE digest = ?1")?
+                    .execute([digest])?;
             }
             tx.commit()
         };
@@ -67,27 +69,42 @@ impl Ledger {
     pub fn held(&self, ring: &KeyRing) -> Result<Option<HeldSet>, LedgerError> {
         let row: Option<(Vec<u8>, Vec<u8>)> = self
             .db
-            .query_row("SELECT head, body FROM held", [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row("SELECT head, body FROM held", [], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
             .optional()
             .map_err(sqlite("read"))?;
         let Some((head, body)) = row else { return Ok(None) };
-        let head: SignedHead =
-            serde_json::from_slice(&head).map_err(|e| corrupt(format!("the head of the set is unreadable ({e})")))?;
-        head.verify(ring).map_err(|e| corrupt(format!("the head of the set does not verify ({e})")))?;
+        let head: SignedHead = serde_json::from_slice(&head)
+            .map_err(|e| corrupt(format!("the head of the set is unreadable ({e})")))?;
+        head.verify(ring)
+            .map_err(|e| corrupt(format!("the head of the set does not verify ({e})")))?;
         let set = decode_set(&body).map_err(|e| corrupt(format!("the set is unreadable ({e})")))?;
         if !head.is_of(&set) {
             return Err(corrupt("the set does not have the digest of its signed head"));
         }
         let facts = self.facts()?;
         if let Some(entry) = set.entries().iter().find(|e| !facts.contains_key(&e.digest)) {
-            return Err(corrupt(format!("the content of {} is missing or damaged", entry.key)));
+            return Err(corrupt(format!(
+                "the content of {} is missing or damaged",
+                entry.key
+            )));
         }
-        Ok(Some(HeldSet { held: Held { head, set: Arc::new(set) }, facts }))
+        Ok(Some(HeldSet {
+            held: Held {
+                head,
+                set: Arc::new(set),
+            },
+            facts,
+        }))
     }
 
     /// Facts of every content whose bytes have their digest; one content in memory at a time.
     fn facts(&self) -> Result<BTreeMap<Digest, ContentFacts>, LedgerError> {
-        let mut statement = self.db.prepare("SELECT digest, body FROM contents").map_err(sqlite("read"))?;
+        let mut statement = self
+            .db
+            .prepare("SELECT digest, body FROM contents")
+            .map_err(sqlite("read"))?;
         let mut rows = statement.query([]).map_err(sqlite("read"))?;
         let mut facts = BTreeMap::new();
         while let Some(row) = rows.next().map_err(sqlite("read"))? {
@@ -112,7 +129,9 @@ impl Ledger {
             .and_then(|mut s| s.query_row([digest.0.as_slice()], |row| row.get(0)).optional())
             .map_err(sqlite("read"))?;
         match body {
-            Some(body) if Digest::of(&body) != *digest => Err(corrupt(format!("content {digest} is damaged"))),
+            Some(body) if Digest::of(&body) != *digest => {
+                Err(corrupt(format!("content {digest} is damaged")))
+            }
             body => Ok(body),
         }
     }

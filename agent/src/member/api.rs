@@ -127,9 +127,18 @@ impl Api {
             if mode.dry_run { "&dryRun=All" } else { "" }
         );
         // JSON is YAML, and the body has no protobuf form.
-        let (status, body) =
-            self.send(Method::PATCH, &path, Some("application/apply-patch+yaml"), Some(to_vec(object))).await?;
-        Ok(Applied { created: status == StatusCode::CREATED, object: parse(&body)? })
+        let (status, body) = self
+            .send(
+                Method::PATCH,
+                &path,
+                Some("application/apply-patch+yaml"),
+                Some(to_vec(object)),
+            )
+            .await?;
+        Ok(Applied {
+            created: status == StatusCode::CREATED,
+            object: parse(&body)?,
+        })
     }
 
     /// JSON patch (RFC 6902).
@@ -138,8 +147,14 @@ impl Api {
     /// Any answer but 200.
     pub async fn json_patch(&self, target: &Target, patch: &Value) -> Result<Value, ApiError> {
         let path = format!("{}?fieldManager={FIELD_MANAGER}", target.path());
-        let (_, body) =
-            self.send(Method::PATCH, &path, Some("application/json-patch+json"), Some(to_vec(patch))).await?;
+        let (_, body) = self
+            .send(
+                Method::PATCH,
+                &path,
+                Some("application/json-patch+json"),
+                Some(to_vec(patch)),
+            )
+            .await?;
         parse(&body)
     }
 
@@ -151,7 +166,15 @@ impl Api {
     pub async fn delete(&self, target: &Target, uid: &str) -> Result<bool, ApiError> {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
             "preconditions": {"uid": uid}});
-        match self.send(Method::DELETE, &target.path(), Some("application/json"), Some(to_vec(&options))).await {
+        match self
+            .send(
+                Method::DELETE,
+                &target.path(),
+                Some("application/json"),
+                Some(to_vec(&options)),
+            )
+            .await
+        {
             Ok(_) => Ok(true),
             Err(e) if e.is_object_absent() || e.is_conflict() => Ok(false),
             Err(e) => Err(e),
@@ -169,7 +192,9 @@ impl Api {
         next: Option<&str>,
         accept: Option<&'static str>,
     ) -> Result<Page<T>, ApiError> {
-        let next = next.map(|n| format!("&continue={}", escape(n))).unwrap_or_default();
+        let next = next
+            .map(|n| format!("&continue={}", escape(n)))
+            .unwrap_or_default();
         let path = format!("{path}?{query}{next}");
         let body = self.get_bytes(&path, accept).await?;
         serde_json::from_slice(&body).map_err(|e| ApiError::malformed(&e))
@@ -189,7 +214,9 @@ impl Api {
         if let Some(accept) = accept {
             request = request.header(header::ACCEPT, accept);
         }
-        let request = request.body(Body::empty()).map_err(|e| ApiError::unreachable(&e))?;
+        let request = request
+            .body(Body::empty())
+            .map_err(|e| ApiError::unreachable(&e))?;
         self.answer(request).await.map(|(_, body)| body)
     }
 
@@ -200,18 +227,26 @@ impl Api {
         content_type: Option<&'static str>,
         body: Option<Vec<u8>>,
     ) -> Result<(StatusCode, Vec<u8>), ApiError> {
-        let mut request = Request::builder().method(method).uri(path).header(header::ACCEPT, "application/json");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, "application/json");
         if let Some(content_type) = content_type {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
-        let request =
-            request.body(body.map_or_else(Body::empty, Body::from)).map_err(|e| ApiError::unreachable(&e))?;
+        let request = request
+            .body(body.map_or_else(Body::empty, Body::from))
+            .map_err(|e| ApiError::unreachable(&e))?;
         self.answer(request).await
     }
 
     async fn answer(&self, request: Request<Body>) -> Result<(StatusCode, Vec<u8>), ApiError> {
         let exchange = async {
-            let response = self.client.send(request).await.map_err(|e| ApiError::of_client(&e))?;
+            let response = self
+                .client
+                .send(request)
+                .await
+                .map_err(|e| ApiError::of_client(&e))?;
             let status = response.status();
             let body = collect(response.into_body()).await?;
             Ok((status, body))
@@ -219,7 +254,11 @@ impl Api {
         let (status, body) = timeout(REQUEST_TIMEOUT, exchange)
             .await
             .map_err(|_| ApiError::slow(Duration::as_secs(&REQUEST_TIMEOUT)))??;
-        if status.is_success() { Ok((status, body)) } else { Err(ApiError::of_answer(status, &body)) }
+        if status.is_success() {
+            Ok((status, body))
+        } else {
+            Err(ApiError::of_answer(status, &body))
+        }
     }
 }
 

@@ -81,7 +81,14 @@ impl Applier {
         incarnation: Incarnation,
         random: Random,
     ) -> Self {
-        Self { api, kinds, ledger, interpreter, incarnation, random }
+        Self {
+            api,
+            kinds,
+            ledger,
+            interpreter,
+            incarnation,
+            random,
+        }
     }
 
     /// Carries one action out.
@@ -95,25 +102,59 @@ impl Applier {
             _ => None,
         };
         let ended = match action {
-            Action::Read { key, api_version, record, template_generation } => {
-                self.read(&key, &api_version, record, template_generation).await
-            }
-            Action::Apply { entry, record, intent, repair } => self.apply(&entry, record, intent, repair).await,
-            Action::Delete { key, api_version, uid, again } => self.delete(&key, &api_version, &uid, again).await,
-            Action::Release { key, api_version, uid } => self.release(&key, &api_version, &uid).await,
+            Action::Read {
+                key,
+                api_version,
+                record,
+                template_generation,
+            } => self.read(&key, &api_version, record, template_generation).await,
+            Action::Apply {
+                entry,
+                record,
+                intent,
+                repair,
+            } => self.apply(&entry, record, intent, repair).await,
+            Action::Delete {
+                key,
+                api_version,
+                uid,
+                again,
+            } => self.delete(&key, &api_version, &uid, again).await,
+            Action::Release {
+                key,
+                api_version,
+                uid,
+            } => self.release(&key, &api_version, &uid).await,
             Action::Claim { intent, record } => self.claim(intent, record).await,
             Action::Bury { key, how } => self.bury(&key, how),
         };
         match ended {
             Ok(outcome) => Ok(outcome),
-            Err(Trouble::Refused(reason, message, live)) => Ok(Outcome::Failed { reason, message, live, intent }),
-            Err(Trouble::Api(e)) => {
-                Ok(Outcome::Failed { reason: e.reason, message: e.message, live: None, intent })
-            }
+            Err(Trouble::Refused(reason, message, live)) => Ok(Outcome::Failed {
+                reason,
+                message,
+                live,
+                intent,
+            }),
+            Err(Trouble::Api(e)) => Ok(Outcome::Failed {
+                reason: e.reason,
+                message: e.message,
+                live: None,
+                intent,
+            }),
             Err(Trouble::Ledger(e)) if e.is_corrupt() => Err(e),
             Err(Trouble::Ledger(e)) => {
-                let reason = if e.is_disk_full() { Reason::DiskFull } else { Reason::Pending };
-                Ok(Outcome::Failed { reason, message: with_source(&e), live: None, intent })
+                let reason = if e.is_disk_full() {
+                    Reason::DiskFull
+                } else {
+                    Reason::Pending
+                };
+                Ok(Outcome::Failed {
+                    reason,
+                    message: with_source(&e),
+                    live: None,
+                    intent,
+                })
             }
         }
     }
@@ -122,11 +163,19 @@ impl Applier {
         let resource = self.kinds.find(&self.api, api_version, &key.kind).await?;
         if resource.namespaced == key.namespace.is_empty() {
             let mut error = ApiError::of_answer(http::StatusCode::UNPROCESSABLE_ENTITY, b"{}");
-            let scope = if resource.namespaced { "namespaced" } else { "cluster-scoped" };
+            let scope = if resource.namespaced {
+                "namespaced"
+            } else {
+                "cluster-scoped"
+            };
             error.message = format!("{} is {scope} in this member", key.kind);
             return Err(error);
         }
-        Ok(Target { resource, namespace: key.namespace.clone(), name: key.name.clone() })
+        Ok(Target {
+            resource,
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+        })
     }
 
     async fn get(&self, target: &Target) -> Result<Option<Value>, ApiError> {
@@ -138,7 +187,9 @@ impl Applier {
     }
 
     fn live(&self, object: Option<&Value>) -> Option<Box<Live>> {
-        object.and_then(|o| Live::read(o, &self.incarnation)).map(Box::new)
+        object
+            .and_then(|o| Live::read(o, &self.incarnation))
+            .map(Box::new)
     }
 
     async fn read(
@@ -151,19 +202,30 @@ impl Applier {
         let target = match self.target(key, api_version).await {
             // Without its kind an object cannot exist.
             Err(e) if e.reason == Reason::ApiAbsent => {
-                return Ok(Outcome::Read { live: None, observation: None, record });
+                return Ok(Outcome::Read {
+                    live: None,
+                    observation: None,
+                    record,
+                });
             }
             other => other?,
         };
         let object = self.get(&target).await?;
         let live = self.live(object.as_ref());
         let record = self.note_completion(record, live.as_deref())?;
-        let ours = record.as_ref().zip(live.as_deref()).is_some_and(|(r, l)| r.uid == l.uid);
+        let ours = record
+            .as_ref()
+            .zip(live.as_deref())
+            .is_some_and(|(r, l)| r.uid == l.uid);
         let observation = match (object, template_generation) {
             (Some(object), Some(generation)) if ours => Some(self.observed(object, generation)),
             _ => None,
         };
-        Ok(Outcome::Read { live, observation, record })
+        Ok(Outcome::Read {
+            live,
+            observation,
+            record,
+        })
     }
 
     fn observed(&self, object: Value, generation: u64) -> Observation {
@@ -179,7 +241,9 @@ impl Applier {
         let Some(mut record) = record else { return Ok(None) };
         if live.is_some_and(|l| l.completed && l.uid == record.uid) && !record.completed {
             record.completed = true;
-            self.ledger.borrow_mut().put_record(&record, wall(), "ran to its end")?;
+            self.ledger
+                .borrow_mut()
+                .put_record(&record, wall(), "ran to its end")?;
         }
         Ok(Some(record))
     }
@@ -192,19 +256,39 @@ impl Applier {
         repair: bool,
     ) -> Result<Outcome, Trouble> {
         let content = self.content(entry)?;
-        let api_version = content.get("apiVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let api_version = content
+            .get("apiVersion")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned();
         let target = self.target(&entry.key, &api_version).await?;
         let object = self.get(&target).await?;
         let live = self.live(object.as_ref());
         let step = decide::decide(entry, record.as_ref(), intent.as_ref(), live.as_deref());
-        let job = Job { entry, record, intent, content, target, repair };
+        let job = Job {
+            entry,
+            record,
+            intent,
+            content,
+            target,
+            repair,
+        };
         match (step, object) {
             (Step::Create, _) => self.create(job).await,
             (Step::Update { origin, nonce }, Some(observed)) => {
                 let desired = effective::marked(job.content.clone(), entry, &self.incarnation, nonce);
                 let what = if job.repair { "repaired" } else { "applied" };
-                self.force(job, &desired, &observed, ObjectRecord { nonce, ..self.blank(entry, &api_version, origin) }, what)
-                    .await
+                self.force(
+                    job,
+                    &desired,
+                    &observed,
+                    ObjectRecord {
+                        nonce,
+                        ..self.blank(entry, &api_version, origin)
+                    },
+                    what,
+                )
+                .await
             }
             (Step::Take, Some(observed)) => {
                 let desired = effective::marked(job.content.clone(), entry, &self.incarnation, None);
@@ -219,25 +303,38 @@ impl Applier {
                     (None, Some(intent)) => Some(self.claimed(intent, live.as_deref())?),
                     (None, None) => None,
                 };
-                Ok(Outcome::Seen { live, record, intent: None })
+                Ok(Outcome::Seen {
+                    live,
+                    record,
+                    intent: None,
+                })
             }
-            (Step::Wait | Step::Completed, _) => {
-                Ok(Outcome::Seen { live, record: job.record, intent: job.intent })
-            }
+            (Step::Wait | Step::Completed, _) => Ok(Outcome::Seen {
+                live,
+                record: job.record,
+                intent: job.intent,
+            }),
             // The other steps follow only from an object that was read.
-            (Step::Update { .. } | Step::Take | Step::Conflict, None) => {
-                Ok(Outcome::Seen { live: None, record: job.record, intent: job.intent })
-            }
+            (Step::Update { .. } | Step::Take | Step::Conflict, None) => Ok(Outcome::Seen {
+                live: None,
+                record: job.record,
+                intent: job.intent,
+            }),
         }
     }
 
     fn content(&self, entry: &Entry) -> Result<Value, Trouble> {
         let bytes = self.ledger.borrow().content_bytes(&entry.digest)?;
         let Some(bytes) = bytes else {
-            return Err(Trouble::Refused(Reason::Pending, "its content is not in the ledger yet".to_owned(), None));
+            return Err(Trouble::Refused(
+                Reason::Pending,
+                "its content is not in the ledger yet".to_owned(),
+                None,
+            ));
         };
-        let content: Value = serde_json::from_slice(&bytes)
-            .map_err(|e| Trouble::Refused(Reason::Malformed, format!("the content is not JSON: {e}"), None))?;
+        let content: Value = serde_json::from_slice(&bytes).map_err(|e| {
+            Trouble::Refused(Reason::Malformed, format!("the content is not JSON: {e}"), None)
+        })?;
         if shared::object::key(&content).as_ref() != Some(&entry.key) {
             let message = "the content is of another object than its entry".to_owned();
             return Err(Trouble::Refused(Reason::Malformed, message, None));
@@ -270,13 +367,25 @@ impl Applier {
         self.ledger.borrow().put_intent(&intent)?;
         crash::point("intent-apply");
         let desired = effective::marked(job.content, job.entry, &self.incarnation, Some(intent.nonce));
-        let mode = ApplyMode { force: false, dry_run: false };
+        let mode = ApplyMode {
+            force: false,
+            dry_run: false,
+        };
         let applied = match self.api.apply(&job.target, &desired, mode).await {
             Ok(applied) => applied,
             // Nothing was written; the intent stays open in case the answer and not the create was lost.
             Err(e) => {
-                let reason = if e.is_conflict() { Reason::Pending } else { e.reason };
-                return Ok(Outcome::Failed { reason, message: e.message, live: None, intent: Some(intent) });
+                let reason = if e.is_conflict() {
+                    Reason::Pending
+                } else {
+                    e.reason
+                };
+                return Ok(Outcome::Failed {
+                    reason,
+                    message: e.message,
+                    live: None,
+                    intent: Some(intent),
+                });
             }
         };
         crash::point("apply-record");
@@ -287,11 +396,21 @@ impl Applier {
             self.api.apply(&job.target, &empty, mode).await?;
             self.ledger.borrow().drop_intent(&job.entry.key)?;
             let message = "another object appeared under this name while it was being created".to_owned();
-            return Ok(Outcome::Failed { reason: Reason::Pending, message, live: None, intent: None });
+            return Ok(Outcome::Failed {
+                reason: Reason::Pending,
+                message,
+                live: None,
+                intent: None,
+            });
         }
         let mut record = self.blank(job.entry, &api_version, Origin::Created);
         record.nonce = Some(intent.nonce);
-        self.record(record, applied.object, job.entry, if job.repair { "created again" } else { "created" })
+        self.record(
+            record,
+            applied.object,
+            job.entry,
+            if job.repair { "created again" } else { "created" },
+        )
     }
 
     /// Applies with force onto an object that was read, bound to its uid.
@@ -303,7 +422,8 @@ impl Applier {
         record: ObjectRecord,
         what: &str,
     ) -> Result<Outcome, Trouble> {
-        let replicas = job.entry.retain_replicas || self.is_autoscaled(&job.target, desired, observed).await?;
+        let replicas =
+            job.entry.retain_replicas || self.is_autoscaled(&job.target, desired, observed).await?;
         let mut send = effective::retained(self.interpreter.as_ref(), desired, observed, replicas)
             .map_err(|e| Trouble::Refused(Reason::Invalid, e.to_string(), None))?;
         if let Some(metadata) = send.get_mut("metadata").and_then(Value::as_object_mut)
@@ -311,7 +431,10 @@ impl Applier {
         {
             metadata.insert("uid".to_owned(), uid);
         }
-        let mode = ApplyMode { force: true, dry_run: false };
+        let mode = ApplyMode {
+            force: true,
+            dry_run: false,
+        };
         let applied = match self.api.apply(&job.target, &send, mode).await {
             Err(e) if e.is_conflict() => {
                 let message = "the object changed while it was being applied; trying again".to_owned();
@@ -320,24 +443,54 @@ impl Applier {
             other => other?,
         };
         crash::point("apply-record");
-        let completed = job.record.as_ref().is_some_and(|r| r.completed && r.template_uid == record.template_uid);
-        self.record(ObjectRecord { completed, ..record }, applied.object, job.entry, what)
+        let completed = job
+            .record
+            .as_ref()
+            .is_some_and(|r| r.completed && r.template_uid == record.template_uid);
+        self.record(
+            ObjectRecord { completed, ..record },
+            applied.object,
+            job.entry,
+            what,
+        )
     }
 
-    fn record(&self, record: ObjectRecord, object: Value, entry: &Entry, what: &str) -> Result<Outcome, Trouble> {
+    fn record(
+        &self,
+        record: ObjectRecord,
+        object: Value,
+        entry: &Entry,
+        what: &str,
+    ) -> Result<Outcome, Trouble> {
         let Some(live) = Live::read(&object, &self.incarnation) else {
             let message = "the member answered an apply with an object without uid".to_owned();
             return Err(Trouble::Refused(Reason::Invalid, message, None));
         };
-        let record = ObjectRecord { uid: live.uid.clone(), fields: live.fields, ..record };
+        let record = ObjectRecord {
+            uid: live.uid.clone(),
+            fields: live.fields,
+            ..record
+        };
         self.ledger.borrow_mut().put_record(&record, wall(), what)?;
         let observation = Some(self.observed(object, entry.template_generation));
-        Ok(Outcome::Applied { record, live: Box::new(live), observation })
+        Ok(Outcome::Applied {
+            record,
+            live: Box::new(live),
+            observation,
+        })
     }
 
     /// Whether a HorizontalPodAutoscaler of the member targets the object. Asked only where replicas differ.
-    async fn is_autoscaled(&self, target: &Target, desired: &Value, observed: &Value) -> Result<bool, ApiError> {
-        let (Some(want), Some(have)) = (desired.pointer("/spec/replicas"), observed.pointer("/spec/replicas")) else {
+    async fn is_autoscaled(
+        &self,
+        target: &Target,
+        desired: &Value,
+        observed: &Value,
+    ) -> Result<bool, ApiError> {
+        let (Some(want), Some(have)) = (
+            desired.pointer("/spec/replicas"),
+            observed.pointer("/spec/replicas"),
+        ) else {
             return Ok(false);
         };
         if want == have || !target.resource.namespaced {
@@ -348,7 +501,17 @@ impl Applier {
 
     async fn conflict(&self, job: Job<'_>, observed: &Value, live: Option<Box<Live>>) -> Trouble {
         let desired = effective::marked(job.content, job.entry, &self.incarnation, None);
-        let dry = self.api.apply(&job.target, &desired, ApplyMode { force: true, dry_run: true }).await;
+        let dry = self
+            .api
+            .apply(
+                &job.target,
+                &desired,
+                ApplyMode {
+                    force: true,
+                    dry_run: true,
+                },
+            )
+            .await;
         let what = match dry {
             Ok(applied) => differences(observed, &applied.object),
             Err(e) => format!("the differences cannot be told: {}", e.message),
@@ -357,11 +520,18 @@ impl Applier {
             ConflictResolution::Abort => "conflictResolution is Abort",
             ConflictResolution::Overwrite => "it is taken over",
         };
-        let message = format!("an object of this name exists and is not managed by this fleet ({hint}); {what}");
+        let message =
+            format!("an object of this name exists and is not managed by this fleet ({hint}); {what}");
         Trouble::Refused(Reason::Conflict, message, live)
     }
 
-    async fn delete(&self, key: &ObjectKey, api_version: &str, uid: &str, again: bool) -> Result<Outcome, Trouble> {
+    async fn delete(
+        &self,
+        key: &ObjectKey,
+        api_version: &str,
+        uid: &str,
+        again: bool,
+    ) -> Result<Outcome, Trouble> {
         let target = match self.target(key, api_version).await {
             Err(e) if e.reason == Reason::ApiAbsent => return Ok(Outcome::Deleted),
             other => other?,
@@ -407,10 +577,18 @@ impl Applier {
         let live = self.live(object.as_ref());
         if live.as_deref().is_some_and(|l| decide::claims(&intent, l)) {
             let record = self.claimed(&intent, live.as_deref())?;
-            return Ok(Outcome::Seen { live, record: Some(record), intent: None });
+            return Ok(Outcome::Seen {
+                live,
+                record: Some(record),
+                intent: None,
+            });
         }
         self.ledger.borrow().drop_intent(&intent.key)?;
-        Ok(Outcome::Seen { live, record, intent: None })
+        Ok(Outcome::Seen {
+            live,
+            record,
+            intent: None,
+        })
     }
 
     /// Records what our create made although its answer was lost.
@@ -427,7 +605,9 @@ impl Applier {
             fields: live.and_then(|l| l.fields),
             completed: live.is_some_and(|l| l.completed),
         };
-        self.ledger.borrow_mut().put_record(&record, wall(), "created (found by its nonce)")?;
+        self.ledger
+            .borrow_mut()
+            .put_record(&record, wall(), "created (found by its nonce)")?;
         Ok(record)
     }
 

@@ -83,14 +83,23 @@ struct Resources {
 /// # Errors
 /// When nodes or pods cannot be listed.
 pub async fn measure(api: &Api, kubernetes_version: &str) -> Result<Capacity, ApiError> {
-    let mut capacity = Capacity { kubernetes_version: kubernetes_version.to_owned(), ..Capacity::default() };
+    let mut capacity = Capacity {
+        kubernetes_version: kubernetes_version.to_owned(),
+        ..Capacity::default()
+    };
     let mut allocatable = Amounts::new();
     let mut next: Option<String> = None;
     loop {
-        let page = api.page::<Node>("/api/v1/nodes", &format!("limit={PAGE}"), next.as_deref(), None).await?;
+        let page = api
+            .page::<Node>("/api/v1/nodes", &format!("limit={PAGE}"), next.as_deref(), None)
+            .await?;
         for node in page.items {
             capacity.nodes_total += 1;
-            let ready = node.status.conditions.iter().any(|c| c.name == "Ready" && c.status == "True");
+            let ready = node
+                .status
+                .conditions
+                .iter()
+                .any(|c| c.name == "Ready" && c.status == "True");
             if ready {
                 capacity.nodes_ready += 1;
             }
@@ -116,9 +125,15 @@ async fn requests(api: &Api) -> Result<(Amounts, Amounts), ApiError> {
     let query = format!("limit={PAGE}&fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed");
     let mut next: Option<String> = None;
     loop {
-        let page = api.page::<Pod>("/api/v1/pods", &query, next.as_deref(), None).await?;
+        let page = api
+            .page::<Pod>("/api/v1/pods", &query, next.as_deref(), None)
+            .await?;
         for pod in page.items {
-            let sum = if pod.spec.node_name.is_empty() { &mut waiting } else { &mut bound };
+            let sum = if pod.spec.node_name.is_empty() {
+                &mut waiting
+            } else {
+                &mut bound
+            };
             for (name, amount) in pod_requests(&pod.spec) {
                 add(sum, &name, amount);
             }
@@ -134,7 +149,9 @@ async fn requests(api: &Api) -> Result<(Amounts, Amounts), ApiError> {
 /// What one pod needs: containers and sidecars together, or the largest init container if that is more.
 fn pod_requests(spec: &PodSpec) -> Amounts {
     let mut running = Amounts::new();
-    spec.containers.iter().for_each(|c| add_all(&mut running, &c.resources.requests));
+    spec.containers
+        .iter()
+        .for_each(|c| add_all(&mut running, &c.resources.requests));
     let mut sidecars = Amounts::new();
     let mut peak = Amounts::new();
     for init in &spec.init_containers {
@@ -173,7 +190,10 @@ fn add_all(sum: &mut Amounts, more: &BTreeMap<String, String>) {
 }
 
 fn texts(amounts: Amounts) -> BTreeMap<String, String> {
-    amounts.into_iter().map(|(name, amount)| (name, amount.to_string())).collect()
+    amounts
+        .into_iter()
+        .map(|(name, amount)| (name, amount.to_string()))
+        .collect()
 }
 
 /// The kinds that the member serves, by group and version.
@@ -183,11 +203,17 @@ fn texts(amounts: Amounts) -> BTreeMap<String, String> {
 pub async fn enablements(api: &Api) -> Result<Vec<ApiEnablement>, ApiError> {
     let mut by_version: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for resource in kinds::served(api).await? {
-        by_version.entry(resource.api_version).or_default().push((resource.kind, resource.plural));
+        by_version
+            .entry(resource.api_version)
+            .or_default()
+            .push((resource.kind, resource.plural));
     }
     Ok(by_version
         .into_iter()
-        .map(|(group_version, resources)| ApiEnablement { group_version, resources })
+        .map(|(group_version, resources)| ApiEnablement {
+            group_version,
+            resources,
+        })
         .collect())
 }
 
@@ -195,14 +221,29 @@ pub async fn enablements(api: &Api) -> Result<Vec<ApiEnablement>, ApiError> {
 /// what is allocatable (or of itself, where nothing is allocatable).
 #[must_use]
 pub fn is_material(told: &Capacity, now: &Capacity) -> bool {
-    let head = |c: &Capacity| (c.kubernetes_version.clone(), c.nodes_total, c.nodes_ready, c.models.clone());
+    let head = |c: &Capacity| {
+        (
+            c.kubernetes_version.clone(),
+            c.nodes_total,
+            c.nodes_ready,
+            c.models.clone(),
+        )
+    };
     if head(told) != head(now) || told.allocatable != now.allocatable || told.apis != now.apis {
         return true;
     }
-    [(&told.allocated, &now.allocated), (&told.allocating, &now.allocating)].into_iter().any(|(a, b)| {
+    [
+        (&told.allocated, &now.allocated),
+        (&told.allocating, &now.allocating),
+    ]
+    .into_iter()
+    .any(|(a, b)| {
         a.keys().chain(b.keys()).any(|name| {
             let read = |m: &BTreeMap<String, String>| m.get(name).and_then(|t| t.parse::<Quantity>().ok());
-            let (x, y) = (read(a).unwrap_or_default().millis_ceil(), read(b).unwrap_or_default().millis_ceil());
+            let (x, y) = (
+                read(a).unwrap_or_default().millis_ceil(),
+                read(b).unwrap_or_default().millis_ceil(),
+            );
             let whole = read(&now.allocatable).map_or(x.max(y), Quantity::millis_ceil);
             x.abs_diff(y).saturating_mul(20) > whole.unsigned_abs()
         })
@@ -215,7 +256,10 @@ mod tests {
     use serde_json::json;
 
     fn amounts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-        pairs.iter().map(|(n, t)| ((*n).to_owned(), (*t).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(n, t)| ((*n).to_owned(), (*t).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -225,7 +269,10 @@ mod tests {
             "initContainers": [{"resources": {"requests": {"cpu": "1"}}},
                 {"restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}}]}}))
         .expect("a pod");
-        assert_eq!(texts(pod_requests(&pod.spec)), amounts(&[("cpu", "1"), ("memory", "1073741824")]));
+        assert_eq!(
+            texts(pod_requests(&pod.spec)),
+            amounts(&[("cpu", "1"), ("memory", "1073741824")])
+        );
     }
 
     #[test]
@@ -235,9 +282,18 @@ mod tests {
             allocated: amounts(&[("cpu", "5")]),
             ..Capacity::default()
         };
-        let with = |cpu: &str| Capacity { allocated: amounts(&[("cpu", cpu)]), ..base.clone() };
+        let with = |cpu: &str| Capacity {
+            allocated: amounts(&[("cpu", cpu)]),
+            ..base.clone()
+        };
         assert!(!is_material(&base, &with("5400m")));
         assert!(is_material(&base, &with("5600m")));
-        assert!(is_material(&base, &Capacity { nodes_ready: 1, ..base.clone() }));
+        assert!(is_material(
+            &base,
+            &Capacity {
+                nodes_ready: 1,
+                ..base.clone()
+            }
+        ));
     }
 }

@@ -16,7 +16,8 @@ use crate::limits::{CONNECT_MEMBER, WATCH_SILENCE};
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Api> {
     let mut config = match kubeconfig {
         Some(path) => {
-            let file = Kubeconfig::read_from(path).with_context(|| format!("kubeconfig {}", path.display()))?;
+            let file =
+                Kubeconfig::read_from(path).with_context(|| format!("kubeconfig {}", path.display()))?;
             Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
                 .await
                 .with_context(|| format!("kubeconfig {}", path.display()))?

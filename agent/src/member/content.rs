@@ -56,7 +56,14 @@ pub async fn foreign_content(
     is_ours: impl Fn(&Inside) -> bool,
 ) -> Result<Option<String>, ApiError> {
     let (resources, namespace) = if order::is_namespace(key) {
-        (kinds::all(api).await?.into_iter().filter(|r| r.namespaced).collect(), key.name.as_str())
+        (
+            kinds::all(api)
+                .await?
+                .into_iter()
+                .filter(|r| r.namespaced)
+                .collect(),
+            key.name.as_str(),
+        )
     } else if order::is_definition(key) {
         (defined(api, key, kinds).await?, "")
     } else {
@@ -89,7 +96,8 @@ fn is_derived(resource: &Resource) -> bool {
 fn is_standard(resource: &Resource, name: &str) -> bool {
     matches!(
         (resource.group(), resource.kind.as_str(), name),
-        ("", "ServiceAccount", "default") | ("", "ConfigMap", "kube-root-ca.crt" | "openshift-service-ca.crt")
+        ("", "ServiceAccount", "default")
+            | ("", "ConfigMap", "kube-root-ca.crt" | "openshift-service-ca.crt")
     )
 }
 
@@ -102,11 +110,21 @@ async fn first_foreign(
     let mut next = None;
     loop {
         let query = format!("limit={PAGE}");
-        let page = api.page::<Item>(&resource.path(namespace), &query, next.as_deref(), Some(METADATA_ONLY)).await?;
+        let page = api
+            .page::<Item>(
+                &resource.path(namespace),
+                &query,
+                next.as_deref(),
+                Some(METADATA_ONLY),
+            )
+            .await?;
         for Item { metadata } in page.items {
             let text = format!("{} {}/{}", resource.kind, metadata.namespace, metadata.name);
             let made = metadata.owners.iter().any(|o| o.controller) || is_standard(resource, &metadata.name);
-            let inside = Inside { uid: metadata.uid, text };
+            let inside = Inside {
+                uid: metadata.uid,
+                text,
+            };
             if !made && !is_ours(&inside) {
                 return Ok(Some(inside.text));
             }
@@ -120,15 +138,23 @@ async fn first_foreign(
 
 /// The resource that a CRD defines, in its storage version.
 async fn defined(api: &Api, key: &ObjectKey, kinds: &Kinds) -> Result<Vec<Resource>, ApiError> {
-    let definition = kinds.find(api, "apiextensions.k8s.io/v1", "CustomResourceDefinition").await?;
+    let definition = kinds
+        .find(api, "apiextensions.k8s.io/v1", "CustomResourceDefinition")
+        .await?;
     let path = format!("{}/{}", definition.path(""), super::api::escape(&key.name));
     let object: Value = match api.document(&path).await {
         Err(e) if e.is_object_absent() => return Ok(Vec::new()),
         other => other?,
     };
-    let text = |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let versions = object.pointer("/spec/versions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let served = versions.iter().find(|v| v.get("served") == Some(&Value::Bool(true)));
+    let text =
+        |value: &Value, pointer: &str| value.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    let versions = object
+        .pointer("/spec/versions")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    let served = versions
+        .iter()
+        .find(|v| v.get("served") == Some(&Value::Bool(true)));
     let (Some(group), Some(plural), Some(version)) = (
         text(&object, "/spec/group"),
         text(&object, "/spec/names/plural"),
@@ -165,15 +191,30 @@ struct ScaleTarget {
 ///
 /// # Errors
 /// When the list fails for another reason than the kind being absent.
-pub async fn autoscaler_targets(api: &Api, namespace: &str, kind: &str, name: &str) -> Result<bool, ApiError> {
-    let path = format!("/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers", super::api::escape(namespace));
+pub async fn autoscaler_targets(
+    api: &Api,
+    namespace: &str,
+    kind: &str,
+    name: &str,
+) -> Result<bool, ApiError> {
+    let path = format!(
+        "/apis/autoscaling/v2/namespaces/{}/horizontalpodautoscalers",
+        super::api::escape(namespace)
+    );
     let mut next = None;
     loop {
-        let page = match api.page::<Autoscaler>(&path, &format!("limit={PAGE}"), next.as_deref(), None).await {
+        let page = match api
+            .page::<Autoscaler>(&path, &format!("limit={PAGE}"), next.as_deref(), None)
+            .await
+        {
             Err(e) if e.is_kind_absent() => return Ok(false),
             other => other?,
         };
-        if page.items.iter().any(|a| a.spec.target.kind == kind && a.spec.target.name == name) {
+        if page
+            .items
+            .iter()
+            .any(|a| a.spec.target.kind == kind && a.spec.target.name == name)
+        {
             return Ok(true);
         }
         next = page.metadata.next.filter(|n| !n.is_empty());

@@ -13,7 +13,11 @@ pub fn differences(found: &Value, wanted: &Value) -> String {
     match places.len() {
         0 => "its values are what is wanted".to_owned(),
         n if n > PLACES_MAX => {
-            format!("it differs in {} and {} more places", places[..PLACES_MAX].join(", "), n - PLACES_MAX)
+            format!(
+                "it differs in {} and {} more places",
+                places[..PLACES_MAX].join(", "),
+                n - PLACES_MAX
+            )
         }
         _ => format!("it differs in {}", places.join(", ")),
     }
@@ -21,8 +25,10 @@ pub fn differences(found: &Value, wanted: &Value) -> String {
 
 /// Metadata that the server keeps and our own marks say nothing about the user's object.
 fn is_bookkeeping(path: &str) -> bool {
-    matches!(path, "/status" | "/metadata/managedFields" | "/metadata/resourceVersion" | "/metadata/generation")
-        || path.contains("/fleet.pinnace.dev")
+    matches!(
+        path,
+        "/status" | "/metadata/managedFields" | "/metadata/resourceVersion" | "/metadata/generation"
+    ) || path.contains("/fleet.pinnace.dev")
         || path.contains("/resourcetemplate.karmada.io")
 }
 
@@ -35,7 +41,10 @@ fn walk(found: &Value, wanted: &Value, path: &mut String, places: &mut Vec<Strin
             let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
             for name in names {
                 step(path, name, |path| {
-                    let (x, y) = (a.get(name).unwrap_or(&Value::Null), b.get(name).unwrap_or(&Value::Null));
+                    let (x, y) = (
+                        a.get(name).unwrap_or(&Value::Null),
+                        b.get(name).unwrap_or(&Value::Null),
+                    );
                     walk(x, y, path, places);
                 });
             }

@@ -23,31 +23,50 @@ pub struct ApiError {
 
 impl ApiError {
     fn new(reason: Reason, message: String) -> Self {
-        Self { status: None, kubernetes: String::new(), reason, message, causes: Vec::new(), names_object: false }
+        Self {
+            status: None,
+            kubernetes: String::new(),
+            reason,
+            message,
+            causes: Vec::new(),
+            names_object: false,
+        }
     }
 
     /// No usable connection.
     #[must_use]
     pub fn unreachable(error: &dyn std::error::Error) -> Self {
-        Self::new(Reason::MemberUnreachable, format!("the member's API cannot be reached: {}", chain(error)))
+        Self::new(
+            Reason::MemberUnreachable,
+            format!("the member's API cannot be reached: {}", chain(error)),
+        )
     }
 
     /// No answer in time.
     #[must_use]
     pub fn slow(seconds: u64) -> Self {
-        Self::new(Reason::MemberOverloaded, format!("the member's API gave no answer within {seconds} s"))
+        Self::new(
+            Reason::MemberOverloaded,
+            format!("the member's API gave no answer within {seconds} s"),
+        )
     }
 
     /// An answer over the limit.
     #[must_use]
     pub fn too_large() -> Self {
-        Self::new(Reason::OverLimit, "the member's API answered with more than the agent reads".to_owned())
+        Self::new(
+            Reason::OverLimit,
+            "the member's API answered with more than the agent reads".to_owned(),
+        )
     }
 
     /// An answer that is not what it should be.
     #[must_use]
     pub fn malformed(error: &serde_json::Error) -> Self {
-        Self::new(Reason::MemberOverloaded, format!("the member's API answered with unreadable JSON: {error}"))
+        Self::new(
+            Reason::MemberOverloaded,
+            format!("the member's API answered with unreadable JSON: {error}"),
+        )
     }
 
     /// From the client: TLS, connection, authentication plugins.
@@ -57,16 +76,28 @@ impl ApiError {
         // A wrong clock shows as a certificate out of its dates, whichever side is wrong.
         let dates = ["certificate expired", "Expired", "NotValidYet", "not valid yet"];
         if dates.iter().any(|d| text.contains(d)) {
-            return Self::new(Reason::MemberClock, format!("the member's certificate dates do not hold: {text}"));
+            return Self::new(
+                Reason::MemberClock,
+                format!("the member's certificate dates do not hold: {text}"),
+            );
         }
-        Self::new(Reason::MemberUnreachable, format!("the member's API cannot be reached: {text}"))
+        Self::new(
+            Reason::MemberUnreachable,
+            format!("the member's API cannot be reached: {text}"),
+        )
     }
 
     /// From an answer outside 2xx.
     #[must_use]
     pub fn of_answer(status: StatusCode, body: &[u8]) -> Self {
         let value: Value = serde_json::from_slice(body).unwrap_or(Value::Null);
-        let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |pointer: &str| {
+            value
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
         let kubernetes = text("/reason");
         let message = match text("/message") {
             empty if empty.is_empty() => format!("the member's API answered {status}"),
@@ -76,8 +107,11 @@ impl ApiError {
             .pointer("/details/causes")
             .and_then(Value::as_array)
             .map(|all| {
-                let part = |c: &Value, n: &str| c.get(n).and_then(Value::as_str).unwrap_or_default().to_owned();
-                all.iter().map(|c| (part(c, "reason"), part(c, "message"))).collect()
+                let part =
+                    |c: &Value, n: &str| c.get(n).and_then(Value::as_str).unwrap_or_default().to_owned();
+                all.iter()
+                    .map(|c| (part(c, "reason"), part(c, "message")))
+                    .collect()
             })
             .unwrap_or_default();
         let mut error = Self {
@@ -94,7 +128,8 @@ impl ApiError {
 
     fn classify(&self) -> Reason {
         let says = |part: &str| self.message.contains(part);
-        let terminating = self.causes.iter().any(|(r, _)| r == "NamespaceTerminating") || says("is being terminated");
+        let terminating =
+            self.causes.iter().any(|(r, _)| r == "NamespaceTerminating") || says("is being terminated");
         match self.status.unwrap_or_default() {
             401 => Reason::Forbidden,
             403 if terminating => Reason::NamespaceTerminating,
@@ -105,8 +140,14 @@ impl ApiError {
             404 if self.is_namespace_absent() => Reason::AwaitingDependency,
             404 => Reason::ApiAbsent,
             409 => Reason::Conflict,
-            422 if says("field is immutable") || says("is immutable") || says("may not be changed")
-                || says("updates to ") || says("Forbidden: may not be") => Reason::ImmutableField,
+            422 if says("field is immutable")
+                || says("is immutable")
+                || says("may not be changed")
+                || says("updates to ")
+                || says("Forbidden: may not be") =>
+            {
+                Reason::ImmutableField
+            }
             422 if says("denied the request") => Reason::AdmissionDenied,
             429 | 500..=599 if says("failed calling webhook") => Reason::AdmissionDenied,
             429 | 500..=599 => Reason::MemberOverloaded,
@@ -121,7 +162,10 @@ impl ApiError {
     /// 404 for the object itself, not for its kind or namespace.
     #[must_use]
     pub fn is_object_absent(&self) -> bool {
-        self.status == Some(404) && self.kubernetes == "NotFound" && self.names_object && !self.is_namespace_absent()
+        self.status == Some(404)
+            && self.kubernetes == "NotFound"
+            && self.names_object
+            && !self.is_namespace_absent()
     }
 
     /// 404 for the path: the API server does not serve the kind (any more).
@@ -163,24 +207,64 @@ mod tests {
     use serde_json::json;
 
     fn class(status: u16, body: &Value) -> Reason {
-        ApiError::of_answer(StatusCode::from_u16(status).expect("valid"), body.to_string().as_bytes()).reason
+        ApiError::of_answer(
+            StatusCode::from_u16(status).expect("valid"),
+            body.to_string().as_bytes(),
+        )
+        .reason
     }
 
     #[test]
     fn classes() {
         let m = |text: &str| json!({"kind": "Status", "message": text});
         for (status, body, reason) in [
-            (403, m("pods \"x\" is forbidden: exceeded quota: q, requested: pods=1"), Reason::QuotaExceeded),
-            (403, m("configmaps \"x\" is forbidden: User \"a\" cannot patch resource"), Reason::Forbidden),
-            (403, json!({"message": "unable to create new content in namespace x because it is being terminated",
-                "details": {"causes": [{"reason": "NamespaceTerminating"}]}}), Reason::NamespaceTerminating),
-            (400, m("admission webhook \"a.b\" denied the request: no"), Reason::AdmissionDenied),
-            (422, m("Job.batch \"x\" is invalid: spec.template: Invalid value: ...: field is immutable"), Reason::ImmutableField),
-            (422, m("ConfigMap \"x\" is invalid: data[a b]: Invalid value"), Reason::Invalid),
-            (404, m("the server could not find the requested resource"), Reason::ApiAbsent),
-            (404, json!({"reason": "NotFound", "message": "namespaces \"x\" not found", "details": {"name": "x", "kind": "namespaces"}}), Reason::AwaitingDependency),
+            (
+                403,
+                m("pods \"x\" is forbidden: exceeded quota: q, requested: pods=1"),
+                Reason::QuotaExceeded,
+            ),
+            (
+                403,
+                m("configmaps \"x\" is forbidden: User \"a\" cannot patch resource"),
+                Reason::Forbidden,
+            ),
+            (
+                403,
+                json!({"message": "unable to create new content in namespace x because it is being terminated",
+                "details": {"causes": [{"reason": "NamespaceTerminating"}]}}),
+                Reason::NamespaceTerminating,
+            ),
+            (
+                400,
+                m("admission webhook \"a.b\" denied the request: no"),
+                Reason::AdmissionDenied,
+            ),
+            (
+                422,
+                m("Job.batch \"x\" is invalid: spec.template: Invalid value: ...: field is immutable"),
+                Reason::ImmutableField,
+            ),
+            (
+                422,
+                m("ConfigMap \"x\" is invalid: data[a b]: Invalid value"),
+                Reason::Invalid,
+            ),
+            (
+                404,
+                m("the server could not find the requested resource"),
+                Reason::ApiAbsent,
+            ),
+            (
+                404,
+                json!({"reason": "NotFound", "message": "namespaces \"x\" not found", "details": {"name": "x", "kind": "namespaces"}}),
+                Reason::AwaitingDependency,
+            ),
             (429, m("slow down"), Reason::MemberOverloaded),
-            (500, m("Internal error occurred: failed calling webhook \"a.b\": timeout"), Reason::AdmissionDenied),
+            (
+                500,
+                m("Internal error occurred: failed calling webhook \"a.b\": timeout"),
+                Reason::AdmissionDenied,
+            ),
             (503, m("etcd"), Reason::MemberOverloaded),
         ] {
             assert_eq!(class(status, &body), reason, "{status} {body}");
@@ -190,8 +274,12 @@ mod tests {
     #[test]
     fn an_absent_object_is_not_an_absent_kind() {
         let of = |body: Value| ApiError::of_answer(StatusCode::NOT_FOUND, body.to_string().as_bytes());
-        let object = of(json!({"reason": "NotFound", "message": "configmaps \"a\" not found", "details": {"name": "a", "kind": "configmaps"}}));
-        let kind = of(json!({"reason": "NotFound", "message": "the server could not find the requested resource", "details": {}}));
+        let object = of(
+            json!({"reason": "NotFound", "message": "configmaps \"a\" not found", "details": {"name": "a", "kind": "configmaps"}}),
+        );
+        let kind = of(
+            json!({"reason": "NotFound", "message": "the server could not find the requested resource", "details": {}}),
+        );
         assert!(object.is_object_absent() && !object.is_kind_absent());
         assert!(!kind.is_object_absent() && kind.is_kind_absent());
     }

@@ -28,7 +28,11 @@ impl Resource {
     /// Path of the collection; `namespace` empty: all namespaces.
     #[must_use]
     pub fn path(&self, namespace: &str) -> String {
-        let root = if self.api_version.contains('/') { "/apis" } else { "/api" };
+        let root = if self.api_version.contains('/') {
+            "/apis"
+        } else {
+            "/api"
+        };
         let base = format!("{root}/{}", self.api_version);
         if self.namespaced && !namespace.is_empty() {
             format!("{base}/namespaces/{}/{}", escape(namespace), self.plural)
@@ -104,7 +108,8 @@ impl Kinds {
         }
         known.insert(api_version.to_owned(), listed);
         drop(known);
-        self.lookup(api_version, kind).ok_or_else(|| absent(api_version, kind))
+        self.lookup(api_version, kind)
+            .ok_or_else(|| absent(api_version, kind))
     }
 
     /// Forgets a version, after the member said that it does not serve it.
@@ -113,7 +118,12 @@ impl Kinds {
     }
 
     fn lookup(&self, api_version: &str, kind: &str) -> Option<Resource> {
-        self.known.borrow().get(api_version)?.iter().find(|r| r.kind == kind).cloned()
+        self.known
+            .borrow()
+            .get(api_version)?
+            .iter()
+            .find(|r| r.kind == kind)
+            .cloned()
     }
 }
 
@@ -129,7 +139,11 @@ async fn list(api: &Api, api_version: &str) -> Result<Vec<Resource>, ApiError> {
     if api_version.is_empty() || api_version.split('/').count() > 2 {
         return Err(absent(api_version, "anything"));
     }
-    let root = if api_version.contains('/') { "/apis" } else { "/api" };
+    let root = if api_version.contains('/') {
+        "/apis"
+    } else {
+        "/api"
+    };
     let listing: Listing = api.document(&format!("{root}/{api_version}")).await?;
     Ok(listing
         .resources
@@ -164,7 +178,11 @@ async fn resources(api: &Api, preferred_only: bool) -> Result<Vec<Resource>, Api
     let mut found = list(api, "v1").await?;
     let groups: Groups = api.document("/apis").await?;
     for group in groups.groups {
-        let versions = if preferred_only { vec![group.preferred] } else { group.versions };
+        let versions = if preferred_only {
+            vec![group.preferred]
+        } else {
+            group.versions
+        };
         for version in versions {
             found.extend(list(api, &version.group_version).await?);
         }

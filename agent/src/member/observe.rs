@@ -29,7 +29,11 @@ fn bounded(status: &Value) -> Vec<u8> {
         return whole;
     }
     let conditions = canonical(&json!({"conditions": status.get("conditions").cloned().unwrap_or_default()}));
-    if conditions.len() <= STATUS_BYTES_MAX { conditions } else { canonical(&json!({})) }
+    if conditions.len() <= STATUS_BYTES_MAX {
+        conditions
+    } else {
+        canonical(&json!({}))
+    }
 }
 
 #[cfg(test)]

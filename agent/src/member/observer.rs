@@ -86,7 +86,14 @@ impl Watches {
         random: Random,
     ) -> Self {
         let selector = escape(&format!("{}={}", owned::MANAGED_BY, incarnation.short()));
-        Self { api, kinds, selector, events, random, running: BTreeMap::new() }
+        Self {
+            api,
+            kinds,
+            selector,
+            events,
+            random,
+            running: BTreeMap::new(),
+        }
     }
 
     /// Starts and stops watches so that exactly these kinds are watched, up to the limit; whatever is beyond it is
@@ -172,7 +179,12 @@ impl Watch {
                 self.kinds.forget(&self.kind.0);
             }
             let millis = |d: Duration| Millis(u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
-            let pause = backoff(failures, millis(WATCH_FIRST), millis(WATCH_CEILING), self.random.number());
+            let pause = backoff(
+                failures,
+                millis(WATCH_FIRST),
+                millis(WATCH_CEILING),
+                self.random.number(),
+            );
             sleep(Duration::from_millis(pause.0)).await;
         }
     }
@@ -201,8 +213,10 @@ impl Watch {
         let mut present = BTreeSet::new();
         let mut next: Option<String> = None;
         let version = loop {
-            let page =
-                self.api.page::<Item>(&resource.path(""), &query, next.as_deref(), Some(LIST_METADATA)).await?;
+            let page = self
+                .api
+                .page::<Item>(&resource.path(""), &query, next.as_deref(), Some(LIST_METADATA))
+                .await?;
             for item in page.items {
                 present.insert((item.metadata.namespace.clone(), item.metadata.name.clone()));
                 self.tell(item, true).await?;
@@ -213,7 +227,11 @@ impl Watch {
             }
         };
         let (group, _) = split_api_version(&self.kind.0);
-        let listed = MemberEvent::Listed { group: group.to_owned(), kind: self.kind.1.clone(), present };
+        let listed = MemberEvent::Listed {
+            group: group.to_owned(),
+            kind: self.kind.1.clone(),
+            present,
+        };
         self.events.send(listed).await.map_err(|_| Ended::Closed)?;
         Ok(version)
     }
@@ -231,7 +249,12 @@ impl Watch {
             .body(Vec::new())
             .map_err(|e| Ended::Lost(e.to_string()))?;
         let lost = |e: kube::Error| Ended::Lost(ApiError::of_client(&e).message);
-        let stream = self.api.client().request_events::<Item>(request).await.map_err(lost)?;
+        let stream = self
+            .api
+            .client()
+            .request_events::<Item>(request)
+            .await
+            .map_err(lost)?;
         let mut stream = std::pin::pin!(stream);
         loop {
             let event = timeout(WATCH_SILENCE, stream.try_next())
@@ -258,6 +281,12 @@ impl Watch {
         let (group, _) = split_api_version(&self.kind.0);
         let key = ObjectKey::new(group, &self.kind.1, &item.metadata.namespace, &item.metadata.name);
         let resource_version = present.then_some(item.metadata.resource_version);
-        self.events.send(MemberEvent::Changed { key, resource_version }).await.map_err(|_| Ended::Closed)
+        self.events
+            .send(MemberEvent::Changed {
+                key,
+                resource_version,
+            })
+            .await
+            .map_err(|_| Ended::Closed)
     }
 }

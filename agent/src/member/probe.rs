@@ -40,9 +40,16 @@ struct Version {
 /// When the member does not answer.
 pub async fn identity(api: &Api) -> Result<(String, String), ApiError> {
     let namespace: Value = api.document("/api/v1/namespaces/kube-system").await?;
-    let uid = namespace.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let uid = namespace
+        .pointer("/metadata/uid")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
     if uid.is_empty() {
-        return Err(ApiError::of_answer(http::StatusCode::NOT_FOUND, b"{\"message\": \"kube-system has no uid\"}"));
+        return Err(ApiError::of_answer(
+            http::StatusCode::NOT_FOUND,
+            b"{\"message\": \"kube-system has no uid\"}",
+        ));
     }
     let version: Version = api.document("/version").await?;
     Ok((uid, version.git))
@@ -57,7 +64,14 @@ pub async fn run(api: Api, events: mpsc::Sender<Probe>) {
     loop {
         let version = match identity(&api).await {
             Ok((uid, version)) => {
-                if events.send(Probe::Identity { uid, version: version.clone() }).await.is_err() {
+                if events
+                    .send(Probe::Identity {
+                        uid,
+                        version: version.clone(),
+                    })
+                    .await
+                    .is_err()
+                {
                     return;
                 }
                 version

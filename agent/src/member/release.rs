@@ -7,10 +7,13 @@ use shared::owned;
 #[must_use]
 pub fn release_patch(object: &Value) -> Option<Value> {
     let metadata = object.get("metadata")?;
-    let mut operations =
-        vec![json!({"op": "test", "path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")?})];
+    let mut operations = vec![
+        json!({"op": "test", "path": "/metadata/resourceVersion", "value": metadata.get("resourceVersion")?}),
+    ];
     for place in ["labels", "annotations"] {
-        let Some(names) = metadata.get(place).and_then(Value::as_object) else { continue };
+        let Some(names) = metadata.get(place).and_then(Value::as_object) else {
+            continue;
+        };
         let ours = |name: &&String| {
             name.starts_with(owned::PREFIX) || name.as_str() == interpreter::TEMPLATE_GENERATION_ANNOTATION
         };
@@ -19,12 +22,21 @@ pub fn release_patch(object: &Value) -> Option<Value> {
             operations.push(json!({"op": "remove", "path": format!("/metadata/{place}/{pointer}")}));
         }
     }
-    let managers = metadata.get("managedFields").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let others: Vec<&Value> =
-        managers.iter().filter(|m| m.get("manager").and_then(Value::as_str) != Some(owned::FIELD_MANAGER)).collect();
+    let managers = metadata
+        .get("managedFields")
+        .and_then(Value::as_array)
+        .map_or(&[][..], Vec::as_slice);
+    let others: Vec<&Value> = managers
+        .iter()
+        .filter(|m| m.get("manager").and_then(Value::as_str) != Some(owned::FIELD_MANAGER))
+        .collect();
     if others.len() < managers.len() {
         // An empty list would mean "unchanged"; one empty item means "nobody".
-        let value = if others.is_empty() { json!([{}]) } else { json!(others) };
+        let value = if others.is_empty() {
+            json!([{}])
+        } else {
+            json!(others)
+        };
         operations.push(json!({"op": "replace", "path": "/metadata/managedFields", "value": value}));
     }
     (operations.len() > 1).then_some(Value::Array(operations))
@@ -45,6 +57,9 @@ mod tests {
                 {"op": "remove", "path": "/metadata/labels/fleet.pinnace.dev~1managed-by"},
                 {"op": "replace", "path": "/metadata/managedFields", "value": [{"manager": "kubectl"}]}])
         );
-        assert_eq!(release_patch(&json!({"metadata": {"resourceVersion": "9", "labels": {"app": "a"}}})), None);
+        assert_eq!(
+            release_patch(&json!({"metadata": {"resourceVersion": "9", "labels": {"app": "a"}}})),
+            None
+        );
     }
 }
