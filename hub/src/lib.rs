@@ -12,5 +12,6 @@ pub mod init;
 pub mod keys;
 pub mod limits;
 pub mod listen;
+pub mod reconcile;
 pub mod run;
 pub mod store;

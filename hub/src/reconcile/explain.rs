@@ -1,0 +1,289 @@
+//! `pinnace why`: gathers what the store knows about one object, and plans it once more to say why.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use hub_core::explain::{Claim, ClusterState, Explanation, Note, ReportFacts, TargetFacts, sort, state};
+use hub_core::plan::{NameIndex, Previous, Template, TemplatePlan, plan_template};
+use shared::ids::{ClusterName, ObjectKey};
+use shared::reason::{Code, Reason};
+use shared::wire::{ApplyState, Health};
+
+use super::Reconciler;
+use super::feed::take_silence_off;
+use crate::clock;
+use crate::fleet::wire;
+use crate::store::fleet::Target;
+use crate::store::{ResourceId, StoreError};
+
+/// Why nothing can be said.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// No such object, and no cluster holds one of its works either.
+    #[error("{resource} {namespace}/{name} does not exist on the hub")]
+    NotFound {
+        /// What was asked for.
+        resource: ResourceId,
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Explains one object: who decided where it goes, and its state in every cluster, worst first.
+///
+/// # Errors
+/// There is no such object, or the store.
+pub fn explain(
+    reconciler: &Reconciler,
+    resource: &ResourceId,
+    namespace: &str,
+    name: &str,
+) -> Result<Explanation, ExplainError> {
+    let not_found = || ExplainError::NotFound {
+        resource: resource.clone(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    };
+    let object = reconciler
+        .store
+        .get(resource, namespace, name)
+        .ok_or_else(not_found)?;
+    let mut value = object.value();
+    take_silence_off(&mut value);
+    let template = Template::read(Arc::new(value)).ok_or_else(not_found)?;
+    let (binding, stored) = reconciler.stored_binding(&template.key);
+    let former = stored.as_ref().map(|stored| stored.value());
+    let targets = match &binding {
+        Some(binding) => reconciler.store.targets_of(binding)?,
+        None => Vec::new(),
+    };
+    let targets: Vec<Target> = targets
+        .into_iter()
+        .filter(|target| target.entry.key == template.key)
+        .collect();
+    let held: BTreeSet<ClusterName> = targets.iter().map(|target| target.cluster.clone()).collect();
+    let world = reconciler.read_world()?;
+    let mut names = NameIndex::default();
+    let previous = Previous {
+        binding: former.as_ref(),
+        held: &held,
+    };
+    let plan = plan_template(&world, &template, previous, &*reconciler.interpreter, &mut names);
+    let mut clusters = reconciler.cluster_states(&template.key, &plan, &targets)?;
+    sort(&mut clusters);
+    Ok(Explanation {
+        api_version: template.api_version.clone(),
+        kind: template.key.kind.clone(),
+        namespace: template.key.namespace.clone(),
+        name: template.key.name.clone(),
+        generation: i64::try_from(template.generation).unwrap_or(i64::MAX),
+        claim: claim(&plan),
+        binding: stored.map(|stored| stored.name.clone()),
+        notes: notes(&plan),
+        clusters,
+    })
+}
+
+fn claim(plan: &TemplatePlan) -> Claim {
+    let others = plan
+        .passed
+        .iter()
+        .map(|passed| format!("{}: {}", passed.policy, passed.why.words()))
+        .collect();
+    match &plan.holder {
+        Some(policy) => Claim::Policy {
+            policy: policy.to_string(),
+            why: "it selects the object".to_owned(),
+            others,
+        },
+        None => {
+            let found = plan
+                .notes
+                .iter()
+                .find(|note| matches!(note.reason, Reason::NoPolicy | Reason::PolicyGone));
+            let everywhere = !plan.works.is_empty();
+            let (reason, message) = match found {
+                Some(note) => (note.reason, note.message.clone()),
+                None if everywhere => (
+                    Reason::Scheduled,
+                    "namespaces go to every cluster without a policy".to_owned(),
+                ),
+                None => (
+                    Reason::NoPolicy,
+                    "objects of this kind or place are never sent to clusters".to_owned(),
+                ),
+            };
+            Claim::Nobody {
+                reason: reason.into(),
+                message,
+            }
+        }
+    }
+}
+
+/// Notes about the whole, clusters that were not chosen included.
+fn notes(plan: &TemplatePlan) -> Vec<Note> {
+    let told = plan
+        .notes
+        .iter()
+        .filter(|note| !matches!(note.reason, Reason::NoPolicy | Reason::PolicyGone));
+    let told = told.map(|note| {
+        let place = note
+            .cluster
+            .as_ref()
+            .map_or(String::new(), |cluster| format!("{cluster}: "));
+        Note {
+            reason: note.reason.into(),
+            message: format!("{place}{}", note.message),
+        }
+    });
+    let refused = plan.refused.iter().map(|(cluster, refusal)| Note {
+        reason: Reason::NoClusterFits.into(),
+        message: format!("{cluster} is not chosen: {refusal}"),
+    });
+    told.chain(refused).collect()
+}
+
+impl Reconciler {
+    fn cluster_states(
+        &self,
+        key: &ObjectKey,
+        plan: &TemplatePlan,
+        targets: &[Target],
+    ) -> Result<Vec<ClusterState>, StoreError> {
+        let now = clock::monotonic();
+        let wall = clock::wall();
+        let mut names: BTreeSet<ClusterName> = targets.iter().map(|target| target.cluster.clone()).collect();
+        names.extend(plan.works.iter().map(|work| work.cluster.clone()));
+        names.extend(
+            plan.targets
+                .iter()
+                .filter_map(|share| ClusterName::new(&share.cluster).ok()),
+        );
+        let mut leaving = BTreeSet::new();
+        for enrolment in self.store.enrolments()? {
+            let tombstones = self.store.tombstones_on(&enrolment.cluster)?;
+            if tombstones.iter().any(|ordered| ordered.tombstone.key == *key) {
+                leaving.insert(enrolment.cluster);
+            }
+        }
+        names.extend(leaving.iter().cloned());
+        let mut states = Vec::with_capacity(names.len());
+        for cluster in names {
+            let row = self.store.facts(&cluster)?;
+            let set = self.store.current_set(&cluster)?;
+            let target = targets.iter().find(|target| target.cluster == cluster);
+            let work = plan.works.iter().find(|work| work.cluster == cluster);
+            let share = plan
+                .targets
+                .iter()
+                .find(|share| share.cluster == cluster.as_str());
+            let adopted = match (target, work) {
+                (Some(target), Some(work)) => *target.entry == work.entry,
+                (Some(_), None) => true,
+                (None, _) => false,
+            };
+            states.push(state(&TargetFacts {
+                replicas: share.map(|share| share.replicas).filter(|replicas| *replicas > 0),
+                enrolled: row.is_some(),
+                hub_behind: row.as_ref().is_some_and(|row| row.behind),
+                silent_s: self.presence.silent_for(&cluster, now).as_secs(),
+                adopted,
+                offered: set.as_ref().map(|set| set.sequence.0),
+                acknowledged: set.as_ref().map(|set| set.acked.0),
+                suspended: target.is_some_and(|target| target.entry.suspended),
+                leaving: target.is_none() && leaving.contains(&cluster),
+                report: target.and_then(|target| {
+                    let report = target.report.as_ref()?;
+                    Some(ReportFacts {
+                        current: report.digest == target.entry.digest,
+                        applied: report.applied == ApplyState::Applied,
+                        reason: report.reason.clone(),
+                        message: report.message.clone(),
+                        health: health(report.health),
+                        age_s: u64::try_from(wall.0.saturating_sub(report.observed.0)).unwrap_or(0),
+                        age_is_lower_bound: report.observed_is_bound,
+                    })
+                }),
+                cluster: cluster.to_string(),
+            }));
+        }
+        Ok(states)
+    }
+}
+
+fn health(health: Health) -> Option<String> {
+    match health {
+        Health::Healthy => Some("Healthy".to_owned()),
+        Health::Unhealthy => Some("Unhealthy".to_owned()),
+        Health::Unknown => None,
+    }
+}
+
+impl From<Explanation> for wire::Explanation {
+    fn from(explained: Explanation) -> Self {
+        let group = shared::object::split_api_version(&explained.api_version).0;
+        let key = ObjectKey::new(group, &explained.kind, &explained.namespace, &explained.name);
+        let mut decisions = Vec::new();
+        let mut decide = |reason: &Code, message: String| {
+            decisions.push(wire::Decision {
+                reason: reason.to_string(),
+                message,
+            });
+        };
+        match &explained.claim {
+            Claim::Policy { policy, why, others } => {
+                decide(
+                    &Reason::Scheduled.into(),
+                    format!("{policy} decides where it goes: {why}"),
+                );
+                for other in others {
+                    decide(&Reason::PolicyConflict.into(), format!("passed over: {other}"));
+                }
+            }
+            Claim::Nobody { reason, message } => decide(reason, message.clone()),
+        }
+        for note in &explained.notes {
+            decide(&note.reason, note.message.clone());
+        }
+        let clusters = explained.clusters.into_iter().map(|state| {
+            let mut message = state.message;
+            if let Some(replicas) = state.replicas {
+                message = format!("{replicas} replicas; {message}");
+            }
+            wire::ClusterState {
+                cluster: state.cluster,
+                state: word(&state.reason, state.leaving).to_owned(),
+                reason: state.reason.to_string(),
+                message,
+                age_seconds: state.age_s.and_then(|age| i64::try_from(age).ok()),
+                at_least: state.age_is_lower_bound,
+            }
+        });
+        Self {
+            object: key.to_string(),
+            decisions,
+            clusters: clusters.collect(),
+        }
+    }
+}
+
+/// The state in one word.
+fn word(reason: &Code, leaving: bool) -> &'static str {
+    match reason.known() {
+        _ if leaving => "Leaving",
+        Some(Reason::Applied | Reason::Healthy) => "Applied",
+        Some(Reason::Unhealthy) => "Unhealthy",
+        Some(Reason::Silent) => "Silent",
+        Some(Reason::HubBehind) => "HubBehind",
+        Some(Reason::Suspended) => "Suspended",
+        Some(Reason::Conflict) => "Conflict",
+        Some(reason) if reason.retryable() => "Waiting",
+        _ => "Failed",
+    }
+}

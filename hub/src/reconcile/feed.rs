@@ -1,0 +1,135 @@
+//! Follows the store's history and marks what changed. Carries no state: a mark is only a name.
+
+use hub_core::aggregate::SILENT_CLUSTERS_ANNOTATION;
+use hub_core::plan::bound_object;
+use hub_core::templates;
+use serde_json::Value;
+
+use super::{BindingRef, Reconciler, TemplateKey, limits};
+use crate::store::{Event, EventKind, Note, Object};
+
+impl Reconciler {
+    /// Marks whatever the store says has changed, until it is closed.
+    pub(super) async fn follow(&self) {
+        let mut notes = self.store.subscribe_changes();
+        loop {
+            // First the place in the history, then everything marked: nothing can fall between.
+            let cursor = self.store.watch(None, self.store.revision());
+            self.mark_everything();
+            let Ok(mut cursor) = cursor else { continue };
+            loop {
+                tokio::select! {
+                    event = cursor.next() => {
+                        let Ok(event) = event else { break };
+                        let mut marks = Vec::new();
+                        self.collect(&event, &mut marks);
+                        for _ in 1..limits::FEED_BATCH {
+                            match cursor.try_next() {
+                                Ok(Some(event)) => self.collect(&event, &mut marks),
+                                // A compacted history is met again by `next`.
+                                Ok(None) | Err(_) => break,
+                            }
+                        }
+                        self.templates.mark(marks);
+                    }
+                    note = notes.next() => match note {
+                        None => return,
+                        Some(Note::Binding(binding)) => self.bindings.mark([binding]),
+                        Some(Note::Cluster(_)) => self.clusters.mark([()]),
+                        Some(Note::Set(_)) => {}
+                        Some(Note::Everything) => {
+                            self.bindings.mark_all();
+                            self.clusters.mark([()]);
+                        }
+                    },
+                }
+            }
+        }
+    }
+
+    fn collect(&self, event: &Event, marks: &mut Vec<TemplateKey>) {
+        let object = &event.object;
+        match (&*object.resource.group, &*object.resource.resource) {
+            ("policy.karmada.io", _) | ("cluster.karmada.io", "clusters") => {
+                if !is_only_status(event) {
+                    self.mark_world();
+                }
+            }
+            ("work.karmada.io", "resourcebindings" | "clusterresourcebindings") => {
+                self.bindings.mark([BindingRef {
+                    namespace: object.namespace.clone(),
+                    name: object.name.clone(),
+                }]);
+                if is_only_status(event) {
+                    return;
+                }
+                let key = bound_object(&object.value());
+                if let Some(resource) = self.resource_of(&key.group, &key.kind) {
+                    marks.push(TemplateKey {
+                        resource,
+                        namespace: key.namespace,
+                        name: key.name,
+                    });
+                }
+            }
+            (group, plural) if templates::resource_may_hold_templates(group, plural) => {
+                if !is_only_status(event) {
+                    marks.push(template_key(object));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn template_key(object: &Object) -> TemplateKey {
+    TemplateKey {
+        resource: object.resource.clone(),
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+    }
+}
+
+/// Whether nothing changed but status and bookkeeping of the server: planning it again would give the same.
+fn is_only_status(event: &Event) -> bool {
+    match (&event.previous, event.kind) {
+        (Some(previous), EventKind::Put) => wanted_part(previous) == wanted_part(&event.object),
+        _ => false,
+    }
+}
+
+/// What planning reads of an object.
+fn wanted_part(object: &Object) -> Value {
+    let mut value = object.value();
+    if let Some(map) = value.as_object_mut() {
+        map.remove("status");
+    }
+    strip_bookkeeping(&mut value);
+    value
+}
+
+/// Takes off what the server and the status reconciler write into metadata.
+pub(super) fn strip_bookkeeping(value: &mut Value) {
+    let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    metadata.remove("resourceVersion");
+    metadata.remove("managedFields");
+    take_silence_off_metadata(metadata);
+}
+
+/// Takes off the hub's own count of silent clusters, which never goes to members.
+pub(super) fn take_silence_off(value: &mut Value) {
+    if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut) {
+        take_silence_off_metadata(metadata);
+    }
+}
+
+fn take_silence_off_metadata(metadata: &mut serde_json::Map<String, Value>) {
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut)
+        && annotations.remove(SILENT_CLUSTERS_ANNOTATION).is_some()
+        && annotations.is_empty()
+    {
+        metadata.remove("annotations");
+    }
+}

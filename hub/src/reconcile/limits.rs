@@ -1,0 +1,24 @@
+//! Bounds of the reconcilers.
+
+use std::time::Duration;
+
+/// Marked keys of one queue; beyond, everything is looked at instead.
+pub(super) const MARKED_KEYS: usize = 10_000;
+/// Everything is looked at again this often, so that a lost notice costs at most this.
+pub(super) const RESYNC_EVERY: Duration = Duration::from_secs(300);
+/// First wait before what failed is tried again.
+pub(super) const RETRY_FIRST: Duration = Duration::from_millis(200);
+/// Ceiling of that wait.
+pub(super) const RETRY_CEILING: Duration = Duration::from_secs(30);
+/// Tries of one commit that somebody else was faster with; then the key is marked again.
+pub(super) const COMMIT_TRIES: usize = 5;
+/// Events taken in one turn before the reconcilers are poked.
+pub(super) const FEED_BATCH: usize = 512;
+/// How often the clusters' liveness is looked at.
+pub(super) const LIVENESS_EVERY: Duration = Duration::from_secs(2);
+/// Default of `--status-grace`: a cluster silent for longer no longer holds a template's status back.
+pub(super) const STATUS_GRACE: Duration = Duration::from_secs(600);
+/// Templates planned before their plans are carried out.
+pub(super) const PLANNED_TOGETHER: usize = 64;
+/// Plans or statuses carried out at the same time; they share the store's transactions.
+pub(super) const CARRIED_OUT_TOGETHER: usize = 32;

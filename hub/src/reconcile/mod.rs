@@ -1,0 +1,202 @@
+//! Keeps the fleet in step with the store: stages 5 to 9 on the way down, 20 on the way back.
+//!
+//! Three named tasks, each with a timer and a poke, never an input:
+//! - *plan* plans marked templates, stores their bindings and adopts their works;
+//! - *status* aggregates what clusters reported onto marked templates;
+//! - *liveness* looks who is there and records the condition Ready.
+//!
+//! A fourth, *feed*, follows the store's history and marks what changed. Marks may be lost: every start and a timer
+//! mark everything, and planning everything gives the same as planning what changed. Every step can be killed and
+//! run again. One object's trouble delays no other: what fails is marked again with a growing wait.
+
+mod dirty;
+mod events;
+mod explain;
+mod feed;
+mod limits;
+mod liveness;
+mod metadata;
+mod plan;
+mod presence;
+mod status;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hub_core::liveness::Thresholds;
+use interpreter::Interpreter;
+use shared::ids::ObjectKey;
+
+use crate::clock;
+use crate::store::{BindingRef, ResourceId, Store, StoreError};
+
+pub use explain::{ExplainError, explain};
+pub use presence::{Presence, Turned};
+pub use status::seen;
+
+use dirty::Dirty;
+
+/// What an operator may set.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `--status-grace`: a cluster silent for longer no longer holds a template's status back.
+    pub status_grace: Duration,
+    /// `--skipped-propagating-namespaces`: namespaces that are not sent to the members by themselves.
+    pub skipped_namespaces: Vec<String>,
+    /// Everything is looked at again this often.
+    pub resync_every: Duration,
+    /// How long a cluster must be back or away before its condition says so.
+    pub thresholds: Thresholds,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            status_grace: limits::STATUS_GRACE,
+            skipped_namespaces: Vec::new(),
+            resync_every: limits::RESYNC_EVERY,
+            thresholds: Thresholds::default(),
+        }
+    }
+}
+
+/// Where an object is stored.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct TemplateKey {
+    resource: ResourceId,
+    namespace: String,
+    name: String,
+}
+
+/// The reconcilers of a hub. They hold nothing that cannot be rebuilt from the store.
+pub struct Reconciler {
+    store: Store,
+    interpreter: Arc<dyn Interpreter>,
+    presence: Arc<Presence>,
+    settings: Settings,
+    templates: Dirty<TemplateKey>,
+    bindings: Dirty<BindingRef>,
+    /// Clusters joined, left, or told something new of themselves.
+    clusters: Dirty<()>,
+    /// Policies, clusters or what clusters serve may differ from the world last read.
+    world_changed: AtomicBool,
+    /// Which binding an object has; filled by the plan's full pass, kept by each plan.
+    bound: Mutex<HashMap<ObjectKey, BindingRef>>,
+    /// Group and kind to where its objects are stored.
+    kinds: Mutex<BTreeMap<(String, String), ResourceId>>,
+}
+
+impl std::fmt::Debug for Reconciler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reconciler")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reconciler {
+    /// Reconcilers over a store. Nothing happens before [`Reconciler::run`].
+    pub fn new(
+        store: Store,
+        interpreter: Arc<dyn Interpreter>,
+        presence: Arc<Presence>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            store,
+            interpreter,
+            presence,
+            settings,
+            templates: Dirty::default(),
+            bindings: Dirty::default(),
+            clusters: Dirty::default(),
+            world_changed: AtomicBool::new(true),
+            bound: Mutex::default(),
+            kinds: Mutex::default(),
+        }
+    }
+
+    /// Runs until the store is closed. Dropping the future stops everything at once; nothing is lost by it.
+    pub async fn run(&self) {
+        self.mark_everything();
+        tokio::select! {
+            () = self.follow() => {}
+            () = self.plan_forever() => {}
+            () = self.status_forever() => {}
+            () = self.liveness_forever() => {}
+        }
+    }
+
+    fn mark_everything(&self) {
+        self.mark_world();
+        self.bindings.mark_all();
+        self.clusters.mark([()]);
+    }
+
+    /// The world changed, so every template is planned again.
+    fn mark_world(&self) {
+        self.world_changed.store(true, Ordering::SeqCst);
+        self.templates.mark_all();
+    }
+
+    /// Where objects of a kind are stored; `None` if the store holds none of it.
+    fn resource_of(&self, group: &str, kind: &str) -> Option<ResourceId> {
+        let wanted = (group.to_owned(), kind.to_owned());
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = kinds.get(&wanted) {
+            return Some(found.clone());
+        }
+        for resource in self.store.resources() {
+            if kinds.values().any(|known| *known == resource) {
+                continue;
+            }
+            let first = self.store.list(&resource, None).items.into_iter().next();
+            if let Some(key) = first.and_then(|object| shared::object::key(&object.value())) {
+                kinds.insert((key.group, key.kind), resource);
+            }
+        }
+        kinds.get(&wanted).cloned()
+    }
+
+    fn binding_of(&self, key: &ObjectKey) -> Option<BindingRef> {
+        self.bound
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned()
+    }
+
+    fn note_bound(&self, key: &ObjectKey, binding: Option<BindingRef>) {
+        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        match binding {
+            Some(binding) => bound.insert(key.clone(), binding),
+            None => bound.remove(key),
+        };
+    }
+}
+
+/// The resource that stores a binding.
+fn binding_resource(binding: &BindingRef) -> ResourceId {
+    let plural = if binding.namespace.is_empty() {
+        "clusterresourcebindings"
+    } else {
+        "resourcebindings"
+    };
+    ResourceId::new("work.karmada.io", plural)
+}
+
+/// A number that differs between processes and moments; only for jitter.
+fn noise() -> u64 {
+    clock::monotonic().0 ^ u64::from(std::process::id()).wrapping_mul(0x9e37_79b9)
+}
+
+/// One line per kind of trouble of the store; the pass is tried again.
+fn report_trouble(task: &'static str, what: &str, error: &StoreError) {
+    tracing::warn!(task, what, %error, "tried again later");
+}

@@ -1,0 +1,583 @@
+//! Behaviour over a real store: what is planned, adopted, withdrawn, reported and told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use interpreter::Native;
+use serde_json::{Value, json};
+use shared::ids::{BootId, ClusterName, Digest, Incarnation, ObjectKey, PublicKey, ReportSeq, Session};
+use shared::reason::Reason;
+use shared::time::UnixSeconds;
+use shared::wire::{ApplyState, Health, ObjectReport, Report};
+
+use super::dirty::Marked;
+use super::liveness::LastLook;
+use super::plan::Planner;
+use super::*;
+use crate::store::fleet::{EnrolRequest, Target, Terms, Token};
+use crate::store::{Expect, Op};
+
+const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
+
+fn name(cluster: &str) -> ClusterName {
+    ClusterName::new(cluster).unwrap()
+}
+
+/// A store, its reconcilers, and what a user and agents do to them.
+struct Hub {
+    _dir: tempfile::TempDir,
+    store: Store,
+    reconciler: Reconciler,
+    planner: Planner,
+    look: LastLook,
+    reports: BTreeMap<String, u64>,
+}
+
+impl Hub {
+    async fn with(clusters: &[&str]) -> Hub {
+        let dir = tempfile::tempdir().unwrap();
+        Store::create(dir.path()).unwrap();
+        let store = Store::open(dir.path(), NOW).unwrap();
+        let presence = Arc::new(Presence::new(clock::monotonic(), Thresholds::default()));
+        let settings = Settings::default();
+        let reconciler = Reconciler::new(store.clone(), Arc::new(Native::default()), presence, settings);
+        let mut hub = Hub {
+            _dir: dir,
+            store,
+            reconciler,
+            planner: Planner::default(),
+            look: LastLook::default(),
+            reports: BTreeMap::new(),
+        };
+        for cluster in clusters {
+            hub.join(cluster).await;
+        }
+        hub
+    }
+
+    /// Enrols a cluster, begins a session, and makes its Cluster object.
+    async fn join(&mut self, cluster: &str) {
+        let seed = Digest::of(cluster.as_bytes());
+        let token = Token {
+            digest: seed,
+            cluster: name(cluster),
+            expires: NOW.plus(60),
+            terms: Terms {
+                labels: BTreeMap::from([("site".to_owned(), cluster.to_owned())]),
+                ..Terms::default()
+            },
+            used_by: None,
+        };
+        self.store.create_token(token, NOW).await.unwrap();
+        let request = EnrolRequest {
+            token: seed,
+            cluster: name(cluster),
+            identity: PublicKey(seed.0),
+            kube_system_uid: format!("uid-{cluster}"),
+            incarnation: Incarnation([seed.0[0]; 16]),
+            now: NOW,
+        };
+        self.store.enrol(request).await.unwrap().unwrap();
+        self.store
+            .begin_session(&name(cluster), BootId([1; 16]), Session(1), NOW)
+            .await
+            .unwrap();
+        self.reconciler.presence.heard(&name(cluster), clock::monotonic());
+        self.reconciler.clusters.mark([()]);
+        self.reconciler.liveness_turn(&mut self.look).await.unwrap();
+    }
+
+    async fn put(&self, resource: &ResourceId, object: Value) -> Arc<crate::store::Object> {
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
+        let (namespace, name) = (text("namespace"), text("name"));
+        let op = Op::Put {
+            resource: resource.clone(),
+            namespace,
+            name,
+            expect: Expect::Any,
+            object,
+        };
+        self.store.commit(vec![op]).await.unwrap().remove(0)
+    }
+
+    async fn delete(&self, resource: &ResourceId, namespace: &str, name: &str) {
+        let (namespace, name) = (namespace.to_owned(), name.to_owned());
+        let op = Op::Delete {
+            resource: resource.clone(),
+            namespace,
+            name,
+            expect: Expect::Any,
+        };
+        self.store.commit(vec![op]).await.unwrap();
+    }
+
+    /// A full pass of planning.
+    async fn plan(&mut self) {
+        self.reconciler.world_changed.store(true, Ordering::SeqCst);
+        let everything = Marked {
+            all: true,
+            keys: Default::default(),
+        };
+        let failed = self.reconciler.plan_pass(&mut self.planner, everything).await;
+        assert_eq!(failed, [], "every plan is carried out");
+    }
+
+    /// A pass of one template.
+    async fn plan_only(&mut self, resource: &ResourceId, namespace: &str, name: &str) -> Vec<TemplateKey> {
+        let key = TemplateKey {
+            resource: resource.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        self.reconciler
+            .plan_pass(
+                &mut self.planner,
+                Marked {
+                    all: false,
+                    keys: [key].into(),
+                },
+            )
+            .await
+    }
+
+    async fn aggregate(&self) {
+        let everything = Marked {
+            all: true,
+            keys: Default::default(),
+        };
+        assert_eq!(self.reconciler.status_pass(everything).await, []);
+    }
+
+    fn targets(&self, binding: &str) -> Vec<Target> {
+        self.store
+            .targets_of(&BindingRef {
+                namespace: "shop".to_owned(),
+                name: binding.to_owned(),
+            })
+            .unwrap()
+    }
+
+    fn places(&self, binding: &str) -> Vec<String> {
+        self.targets(binding)
+            .iter()
+            .map(|target| target.cluster.to_string())
+            .collect()
+    }
+
+    fn content(&self, binding: &str, cluster: &str) -> Value {
+        let targets = self.targets(binding);
+        let target = targets
+            .iter()
+            .find(|target| target.cluster.as_str() == cluster)
+            .unwrap();
+        serde_json::from_slice(&self.store.content(&target.entry.digest).unwrap().unwrap()).unwrap()
+    }
+
+    /// The agent of a cluster says what its copy is.
+    async fn report(&mut self, binding: &str, cluster: &str, status: Option<Value>) {
+        let targets = self.targets(binding);
+        let target = targets
+            .iter()
+            .find(|target| target.cluster.as_str() == cluster)
+            .unwrap();
+        let number = self.reports.entry(cluster.to_owned()).or_default();
+        *number += 1;
+        let object = ObjectReport {
+            key: target.entry.key.clone(),
+            digest: target.entry.digest,
+            template_generation: target.entry.template_generation,
+            applied: ApplyState::Applied,
+            health: Health::Healthy,
+            reason: Reason::Applied.into(),
+            message: String::new(),
+            uid: "member-uid".to_owned(),
+            status: status.map_or_else(Vec::new, |status| status.to_string().into_bytes()),
+            age_ms: 0,
+            age_is_lower_bound: false,
+        };
+        let report = Report {
+            report_seq: ReportSeq(*number),
+            boot: BootId([1; 16]),
+            objects: vec![object],
+            tombstones_done: vec![],
+            strays: None,
+            capacity: None,
+            full: false,
+        };
+        self.store
+            .ingest_report(&name(cluster), Session(1), report, NOW)
+            .await
+            .unwrap();
+    }
+}
+
+fn deployments() -> ResourceId {
+    ResourceId::new("apps", "deployments")
+}
+
+fn policies() -> ResourceId {
+    ResourceId::new("policy.karmada.io", "propagationpolicies")
+}
+
+fn bindings() -> ResourceId {
+    ResourceId::new("work.karmada.io", "resourcebindings")
+}
+
+fn deployment(generation: i64, replicas: i64, image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "uid-web", "generation": generation},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": [{"name": "web", "image": image}]}}},
+    })
+}
+
+fn policy(clusters: &[(&str, i64)]) -> Value {
+    let names: Vec<&str> = clusters.iter().map(|(cluster, _)| *cluster).collect();
+    let weights: Vec<Value> = clusters
+        .iter()
+        .map(|(cluster, weight)| json!({"targetCluster": {"clusterNames": [cluster]}, "weight": weight}))
+        .collect();
+    json!({
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "uid-policy",
+                     "labels": {"propagationpolicy.karmada.io/permanent-id": "id-web"}},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}],
+            "placement": {
+                "clusterAffinity": {"clusterNames": names},
+                "replicaScheduling": {
+                    "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+                    "weightPreference": {"staticWeightList": weights},
+                },
+            },
+        },
+    })
+}
+
+fn member_status(template_generation: i64, replicas: i64) -> Value {
+    json!({"replicas": replicas, "readyReplicas": replicas, "updatedReplicas": replicas,
+           "availableReplicas": replicas, "generation": 2, "observedGeneration": 2,
+           "resourceTemplateGeneration": template_generation})
+}
+
+async fn two_to_one() -> Hub {
+    let mut hub = Hub::with(&["a", "b", "c"]).await;
+    hub.put(&policies(), policy(&[("a", 2), ("b", 1)])).await;
+    hub.put(&deployments(), deployment(1, 3, "web:1")).await;
+    hub.plan().await;
+    hub
+}
+
+#[tokio::test]
+async fn a_join_makes_the_cluster_object_once() {
+    let mut hub = Hub::with(&["a"]).await;
+    let clusters = ResourceId::new("cluster.karmada.io", "clusters");
+    let cluster = hub.store.get(&clusters, "", "a").unwrap().value();
+    assert_eq!(cluster["metadata"]["labels"]["site"], "a");
+    assert_eq!(cluster["spec"]["syncMode"], "Pull");
+    let ready = hub.store.facts(&name("a")).unwrap().unwrap().facts.ready.unwrap();
+    assert_eq!(
+        (ready.status.as_str(), ready.reason.as_str()),
+        ("True", "ClusterReady")
+    );
+    hub.delete(&clusters, "", "a").await;
+    hub.reconciler.clusters.mark([()]);
+    hub.reconciler.liveness_turn(&mut hub.look).await.unwrap();
+    assert!(
+        hub.store.get(&clusters, "", "a").is_none(),
+        "what a user deleted is not made again"
+    );
+}
+
+#[tokio::test]
+async fn a_policy_places_a_template_and_its_binding_says_so() {
+    let hub = two_to_one().await;
+    assert_eq!(hub.places("web-deployment"), ["a", "b"]);
+    assert_eq!(hub.content("web-deployment", "a")["spec"]["replicas"], 2);
+    assert_eq!(hub.content("web-deployment", "b")["spec"]["replicas"], 1);
+    let binding = hub
+        .store
+        .get(&bindings(), "shop", "web-deployment")
+        .unwrap()
+        .value();
+    assert_eq!(
+        binding["spec"]["clusters"],
+        json!([{"name": "a", "replicas": 2}, {"name": "b", "replicas": 1}])
+    );
+    assert_eq!(binding["metadata"]["ownerReferences"][0]["uid"], "uid-web");
+    assert_eq!(binding["metadata"]["generation"], 1);
+    let condition = &binding["status"]["conditions"][0];
+    assert_eq!(
+        (&condition["type"], &condition["status"]),
+        (&json!("Scheduled"), &json!("True"))
+    );
+}
+
+#[tokio::test]
+async fn planning_again_changes_nothing() {
+    let mut hub = two_to_one().await;
+    let revision = hub.store.revision();
+    let sequence = hub.store.current_set(&name("a")).unwrap().unwrap().sequence;
+    hub.plan().await;
+    hub.planner = Planner::default();
+    hub.plan().await;
+    assert_eq!(hub.store.revision(), revision);
+    assert_eq!(
+        hub.store.current_set(&name("a")).unwrap().unwrap().sequence,
+        sequence
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_taken_out_of_the_policy_is_withdrawn_and_nobody_else_moves() {
+    let mut hub = two_to_one().await;
+    hub.put(&policies(), policy(&[("a", 2), ("c", 1)])).await;
+    hub.plan().await;
+    assert_eq!(hub.places("web-deployment"), ["a", "c"]);
+    assert_eq!(hub.content("web-deployment", "a")["spec"]["replicas"], 2);
+    let b = hub.store.current_set(&name("b")).unwrap().unwrap();
+    assert_eq!(b.set.entries().len(), 0);
+}
+
+#[tokio::test]
+async fn a_deleted_template_is_withdrawn_before_its_binding_goes() {
+    let mut hub = two_to_one().await;
+    let set = hub.store.current_set(&name("a")).unwrap().unwrap();
+    assert!(hub.store.mark_published(&name("a"), set.sequence).await.unwrap());
+    hub.delete(&deployments(), "shop", "web").await;
+    assert_eq!(hub.plan_only(&deployments(), "shop", "web").await, []);
+    assert_eq!(hub.places("web-deployment"), Vec::<String>::new());
+    assert!(hub.store.get(&bindings(), "shop", "web-deployment").is_none());
+    let key = ObjectKey::new("apps", "Deployment", "shop", "web");
+    let tombstones = hub.store.tombstones_on(&name("a")).unwrap();
+    assert_eq!(
+        tombstones
+            .iter()
+            .map(|t| t.tombstone.key.clone())
+            .collect::<Vec<_>>(),
+        [key]
+    );
+    assert_eq!(
+        hub.store.tombstones_on(&name("b")).unwrap(),
+        [],
+        "b was never sent it"
+    );
+}
+
+#[tokio::test]
+async fn what_a_crash_left_behind_is_found_by_the_next_start() {
+    let mut hub = two_to_one().await;
+    hub.delete(&deployments(), "shop", "web").await;
+    // A new life: nothing in memory, and no object of the kind is stored any more.
+    let presence = Arc::new(Presence::new(clock::monotonic(), Thresholds::default()));
+    hub.reconciler = Reconciler::new(
+        hub.store.clone(),
+        Arc::new(Native::default()),
+        presence,
+        Settings::default(),
+    );
+    hub.planner = Planner::default();
+    hub.plan().await;
+    assert_eq!(hub.places("web-deployment"), Vec::<String>::new());
+    assert!(hub.store.get(&bindings(), "shop", "web-deployment").is_none());
+}
+
+#[tokio::test]
+async fn a_lost_policy_leaves_everything_running() {
+    let mut hub = two_to_one().await;
+    hub.delete(&policies(), "shop", "web").await;
+    hub.plan().await;
+    assert_eq!(hub.places("web-deployment"), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn incremental_equals_full() {
+    let mut hub = two_to_one().await;
+    hub.put(&deployments(), deployment(2, 6, "web:2")).await;
+    assert_eq!(hub.plan_only(&deployments(), "shop", "web").await, []);
+    let digests = |hub: &Hub| -> Vec<Digest> {
+        hub.targets("web-deployment")
+            .iter()
+            .map(|target| target.entry.digest)
+            .collect()
+    };
+    let incremental = digests(&hub);
+    hub.planner = Planner::default();
+    hub.plan().await;
+    assert_eq!(digests(&hub), incremental);
+    assert_eq!(hub.content("web-deployment", "a")["spec"]["replicas"], 4);
+}
+
+#[tokio::test]
+async fn one_bad_policy_or_object_blocks_no_other() {
+    let mut hub = Hub::with(&["a"]).await;
+    hub.put(
+        &policies(),
+        json!({
+            "metadata": {"name": "bad", "namespace": "shop", "uid": "x"}, "spec": {"placement": "nonsense"}
+        }),
+    )
+    .await;
+    hub.put(
+        &deployments(),
+        json!({"metadata": {"name": "odd", "namespace": "shop", "uid": "y"}}),
+    )
+    .await;
+    hub.put(&policies(), policy(&[("a", 1)])).await;
+    hub.put(&deployments(), deployment(1, 3, "web:1")).await;
+    hub.plan().await;
+    assert_eq!(hub.places("web-deployment"), ["a"]);
+}
+
+#[tokio::test]
+async fn a_cluster_that_joins_later_gets_its_share() {
+    let mut hub = Hub::with(&["a"]).await;
+    hub.put(&policies(), policy(&[("a", 1), ("late", 1)])).await;
+    hub.put(&deployments(), deployment(1, 4, "web:1")).await;
+    hub.plan().await;
+    assert_eq!(hub.places("web-deployment"), ["a"]);
+    hub.join("late").await;
+    hub.plan().await;
+    assert_eq!(hub.places("web-deployment"), ["a", "late"]);
+}
+
+#[tokio::test]
+async fn reports_become_the_status_of_the_template_without_a_new_generation() {
+    let mut hub = two_to_one().await;
+    hub.report("web-deployment", "a", Some(member_status(1, 2))).await;
+    hub.aggregate().await;
+    let web = || hub.store.get(&deployments(), "shop", "web").unwrap().value();
+    assert_eq!(web()["status"]["availableReplicas"], 2);
+    assert_eq!(
+        web()["status"].get("observedGeneration"),
+        None,
+        "b has not reported"
+    );
+    let mut hub = hub;
+    hub.report("web-deployment", "b", Some(member_status(1, 1))).await;
+    hub.aggregate().await;
+    let web = hub.store.get(&deployments(), "shop", "web").unwrap();
+    let value = web.value();
+    assert_eq!(value["status"]["availableReplicas"], 3);
+    assert_eq!(value["status"]["observedGeneration"], 1);
+    assert_eq!(value["metadata"]["generation"], 1);
+    assert_eq!(value["status"]["conditions"][0]["status"], "True");
+    hub.aggregate().await;
+    assert_eq!(
+        hub.store.get(&deployments(), "shop", "web").unwrap().revision,
+        web.revision,
+        "nothing differs"
+    );
+    let sequence = hub.store.current_set(&name("a")).unwrap().unwrap().sequence;
+    hub.plan().await;
+    assert_eq!(
+        hub.store.current_set(&name("a")).unwrap().unwrap().sequence,
+        sequence,
+        "status plans nothing"
+    );
+}
+
+#[tokio::test]
+async fn an_edit_waits_for_the_members_before_it_counts_as_observed() {
+    let mut hub = two_to_one().await;
+    hub.report("web-deployment", "a", Some(member_status(1, 2))).await;
+    hub.report("web-deployment", "b", Some(member_status(1, 1))).await;
+    hub.aggregate().await;
+    let mut edited = deployment(2, 3, "web:2");
+    edited["status"] = hub.store.get(&deployments(), "shop", "web").unwrap().value()["status"].clone();
+    hub.put(&deployments(), edited).await;
+    hub.plan().await;
+    hub.report("web-deployment", "a", Some(member_status(2, 2))).await;
+    hub.aggregate().await;
+    let observed = |hub: &Hub| {
+        hub.store.get(&deployments(), "shop", "web").unwrap().value()["status"]["observedGeneration"].clone()
+    };
+    assert_eq!(observed(&hub), 1);
+    hub.report("web-deployment", "b", Some(member_status(2, 1))).await;
+    hub.aggregate().await;
+    assert_eq!(observed(&hub), 2);
+}
+
+#[tokio::test]
+async fn why_names_policy_cluster_and_state() {
+    let mut hub = two_to_one().await;
+    hub.report("web-deployment", "a", Some(member_status(1, 2))).await;
+    let explained = explain(&hub.reconciler, &deployments(), "shop", "web").unwrap();
+    let lines = hub_core::explain::lines(&explained).join("\n");
+    assert!(lines.contains("PropagationPolicy shop/web"), "{lines}");
+    let state = |cluster: &str| {
+        explained
+            .clusters
+            .iter()
+            .find(|state| state.cluster == cluster)
+            .unwrap()
+    };
+    assert_eq!(state("a").reason.known(), Some(Reason::Applied));
+    assert_eq!(state("b").reason.known(), Some(Reason::AwaitingCluster));
+    assert!(explain(&hub.reconciler, &deployments(), "shop", "nothing").is_err());
+    let wire = crate::fleet::wire::Explanation::from(explained);
+    assert_eq!(wire.object, "Deployment.apps shop/web");
+    assert_eq!(
+        wire.clusters.iter().find(|c| c.cluster == "a").unwrap().state,
+        "Applied"
+    );
+}
+
+#[tokio::test]
+async fn scheduling_is_told_once_on_template_and_binding() {
+    let mut hub = two_to_one().await;
+    hub.plan().await;
+    let events = hub.store.list(&ResourceId::new("", "events"), Some("shop")).items;
+    let told: Vec<Value> = events.iter().map(|event| event.value()).collect();
+    let kinds: Vec<&Value> = told
+        .iter()
+        .map(|event| &event["involvedObject"]["kind"])
+        .collect();
+    assert_eq!(told.len(), 2, "{told:#?}");
+    assert!(kinds.contains(&&json!("Deployment")) && kinds.contains(&&json!("ResourceBinding")));
+    assert!(
+        told.iter()
+            .all(|event| event["reason"] == "ScheduleBindingSucceed" && event["count"] == 1)
+    );
+}
+
+#[tokio::test]
+async fn the_tasks_do_all_of_it_by_themselves() {
+    let mut hub = Hub::with(&["a", "b"]).await;
+    hub.put(&policies(), policy(&[("a", 2), ("b", 1)])).await;
+    let store = hub.store.clone();
+    let presence = hub.reconciler.presence.clone();
+    let reconciler = Arc::new(Reconciler::new(
+        store.clone(),
+        Arc::new(Native::default()),
+        presence,
+        Settings::default(),
+    ));
+    let running = tokio::spawn({
+        let reconciler = reconciler.clone();
+        async move { reconciler.run().await }
+    });
+    hub.put(&deployments(), deployment(1, 3, "web:1")).await;
+    until(|| hub.places("web-deployment").len() == 2).await;
+    hub.report("web-deployment", "a", Some(member_status(1, 2))).await;
+    hub.report("web-deployment", "b", Some(member_status(1, 1))).await;
+    let observed = || {
+        let web = store.get(&deployments(), "shop", "web").unwrap().value();
+        web["status"]["observedGeneration"] == 1
+    };
+    until(observed).await;
+    hub.delete(&deployments(), "shop", "web").await;
+    until(|| hub.places("web-deployment").is_empty()).await;
+    until(|| store.get(&bindings(), "shop", "web-deployment").is_none()).await;
+    running.abort();
+}
+
+/// Waits for a state, not for a time.
+async fn until(holds: impl Fn() -> bool) {
+    let waited = tokio::time::timeout(Duration::from_secs(60), async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.expect("the state is reached");
+}

@@ -1,0 +1,116 @@
+//! The world as the planner sees it, read from the store and kept until something in it changes.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use hub_core::plan::World;
+use serde_json::{Value, json};
+use shared::wire::ApiEnablement;
+
+use super::Reconciler;
+use crate::store::fleet::ClusterRow;
+use crate::store::{Listing, ResourceId, StoreError};
+
+/// Kinds a plan reads besides templates: propagation policies, override policies, clusters.
+const SOURCES: [(&str, &str); 5] = [
+    ("policy.karmada.io", "propagationpolicies"),
+    ("policy.karmada.io", "clusterpropagationpolicies"),
+    ("policy.karmada.io", "overridepolicies"),
+    ("policy.karmada.io", "clusteroverridepolicies"),
+    ("cluster.karmada.io", "clusters"),
+];
+
+impl Reconciler {
+    /// The world now. Read anew only if it may have changed since `known`.
+    ///
+    /// # Errors
+    /// The store.
+    pub(super) fn world(&self, known: Option<Arc<World>>) -> Result<Arc<World>, StoreError> {
+        // The flag goes down before reading: a change during the read raises it again.
+        let changed = self.world_changed.swap(false, Ordering::SeqCst);
+        match known {
+            Some(known) if !changed => Ok(known),
+            _ => self
+                .read_world()
+                .inspect_err(|_| self.world_changed.store(true, Ordering::SeqCst)),
+        }
+    }
+
+    /// Reads it, whatever is known already.
+    ///
+    /// # Errors
+    /// The store.
+    pub(super) fn read_world(&self) -> Result<Arc<World>, StoreError> {
+        let listings = self
+            .store
+            .list_many(&SOURCES.map(|(group, plural)| ResourceId::new(group, plural)));
+        let rows = self.store.all_facts()?;
+        let served = served(&rows);
+        let values =
+            |listing: &Listing| -> Vec<Value> { listing.items.iter().map(|item| item.value()).collect() };
+        let [
+            propagation,
+            cluster_propagation,
+            overrides,
+            cluster_overrides,
+            clusters,
+        ] = &listings[..]
+        else {
+            // `list_many` answers one listing for each resource asked for.
+            return Ok(Arc::default());
+        };
+        let propagation = [values(propagation), values(cluster_propagation)].concat();
+        let overrides = [values(overrides), values(cluster_overrides)].concat();
+        let mut clusters = values(clusters);
+        for cluster in &mut clusters {
+            let name = shared::object::name(cluster).to_owned();
+            if let Ok(found) = served.binary_search_by(|(other, _)| (*other).cmp(&name)) {
+                // What a cluster serves is a view, not part of the stored object.
+                cluster["status"]["apiEnablements"] = enablements(served[found].1);
+            }
+        }
+        let skipped = self.settings.skipped_namespaces.clone();
+        let world = World::read(&propagation, &overrides, &clusters, skipped);
+        for (policy, problem) in world.unreadable() {
+            tracing::warn!(%policy, %problem, "a stored policy cannot be read and acts on nothing");
+        }
+        Ok(Arc::new(world))
+    }
+}
+
+/// Who is enrolled and what they serve, as a fingerprint.
+pub(super) fn world_facts(rows: &[ClusterRow]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for row in rows {
+        row.cluster.as_str().hash(&mut hasher);
+    }
+    for (cluster, apis) in served(rows) {
+        cluster.hash(&mut hasher);
+        for api in apis {
+            (&api.group_version, &api.resources).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+type Served<'a> = Vec<(&'a str, &'a [ApiEnablement])>;
+
+/// What each cluster said it serves, sorted by name; clusters that said nothing are left out.
+fn served(rows: &[ClusterRow]) -> Served<'_> {
+    rows.iter()
+        .filter_map(|row| Some((row.cluster.as_str(), row.facts.capacity.as_ref()?.apis.as_slice())))
+        .filter(|(_, apis)| !apis.is_empty())
+        .collect()
+}
+
+fn enablements(apis: &[ApiEnablement]) -> Value {
+    let groups = apis.iter().map(|api| {
+        let resources = api
+            .resources
+            .iter()
+            .map(|(kind, plural)| json!({"kind": kind, "name": plural}));
+        json!({"groupVersion": api.group_version, "resources": resources.collect::<Vec<_>>()})
+    });
+    groups.collect()
+}
