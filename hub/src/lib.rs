@@ -15,3 +15,4 @@ pub mod listen;
 pub mod reconcile;
 pub mod run;
 pub mod store;
+pub mod views;

@@ -32,3 +32,4 @@ pub mod table;
 pub mod templates;
 pub mod timestamp;
 pub mod types;
+pub mod view;

@@ -11,6 +11,7 @@ use tokio::sync::watch;
 
 use super::error::Compacted;
 use super::limits;
+use super::notes::{RowChange, RowLog};
 use super::object::{Event, EventKind, Object, ResourceId, Revision};
 
 /// Namespace and name.
@@ -34,6 +35,7 @@ pub(super) struct Memory {
     /// All events of all shelves in order; bounds are kept here.
     ring: VecDeque<Arc<Event>>,
     ring_bytes: usize,
+    rows: RowLog,
     floor: Revision,
     /// The floor this process began with: a resource without a shelf has had no event since.
     loaded_floor: Revision,
@@ -51,6 +53,7 @@ impl Memory {
             shelves: HashMap::new(),
             ring: VecDeque::new(),
             ring_bytes: 0,
+            rows: RowLog::new(start),
             floor,
             loaded_floor: floor,
             lost: (last_durable, start),
@@ -92,7 +95,8 @@ impl Memory {
     }
 
     /// Makes a batch visible, in order, and wakes whoever waits.
-    pub(super) fn publish(&mut self, events: Vec<Event>, revision: Revision) {
+    pub(super) fn publish(&mut self, events: Vec<Event>, rows: Vec<RowChange>, revision: Revision) {
+        self.rows.append(rows);
         let mut touched: Vec<ResourceId> = Vec::new();
         for event in events {
             let object = &event.object;
@@ -223,6 +227,22 @@ impl Memory {
         Ok((found, upto))
     }
 
+    /// Everything after a revision that touches some resources or, if asked for, rows behind views: one snapshot.
+    pub(super) fn changes_after(
+        &self,
+        resources: &[ResourceId],
+        with_rows: bool,
+        after: Revision,
+    ) -> Result<Changes, Compacted> {
+        let mut events = Vec::new();
+        for resource in resources {
+            events.extend(self.events_after(Some(resource), after, usize::MAX)?.0);
+        }
+        events.sort_by_key(|event| event.revision);
+        let rows = if with_rows { self.rows.after(after)? } else { Vec::new() };
+        Ok(Changes { events, rows, upto: self.revision.max(after) })
+    }
+
     /// A watch over everything may not skip written-behind events that an earlier process lost.
     fn volatile_floor(&self, after: Revision) -> Revision {
         if after < self.lost.1 && self.shelves.keys().any(ResourceId::is_volatile) {
@@ -231,6 +251,17 @@ impl Memory {
             self.floor
         }
     }
+}
+
+/// Object events and row changes of one span of the history.
+#[derive(Debug, Clone)]
+pub struct Changes {
+    /// Changes of stored objects, in order.
+    pub events: Vec<Arc<Event>>,
+    /// Changes of rows, in order.
+    pub rows: Vec<RowChange>,
+    /// Up to here this is everything.
+    pub upto: Revision,
 }
 
 /// What an event keeps alive: the state it replaced, or that it removed.

@@ -37,11 +37,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 pub use body::BodyError;
 pub use cursor::Cursor;
 pub use error::{CommitError, Compacted, StoreError};
-pub use notes::{BindingRef, Note, Notes, Row, RowChange};
+pub use memory::Changes;
+pub use notes::{BindingRef, Note, Notes, Row, RowChange, TargetChange};
 pub use object::{Event, EventKind, Expect, Listing, Object, Op, ResourceId, Revision};
 
 use memory::Memory;
-use notes::RowLog;
 use seal::StorageKey;
 use writer::{Batch, Command, Job};
 
@@ -55,7 +55,6 @@ struct Inner {
     memory: Arc<RwLock<Memory>>,
     /// Reads of fleet rows; sees what was committed, which is what was answered.
     reader: Mutex<Connection>,
-    rows: Arc<RwLock<RowLog>>,
     notes: broadcast::Sender<Note>,
     key: Arc<StorageKey>,
     commands: mpsc::Sender<Command>,
@@ -156,6 +155,24 @@ impl Store {
             after,
             arrivals,
         ))
+    }
+
+    /// What happened after a revision to some resources and, if asked for, to the rows behind views: one snapshot.
+    ///
+    /// # Errors
+    /// [`Compacted`] if not all of it is kept any more; row changes are kept only as long as this process lives.
+    pub fn changes_after(
+        &self,
+        resources: &[ResourceId],
+        with_rows: bool,
+        after: Revision,
+    ) -> Result<Changes, Compacted> {
+        self.memory().changes_after(resources, with_rows, after)
+    }
+
+    /// Tells the newest visible revision whenever it moves.
+    pub fn arrivals(&self) -> tokio::sync::watch::Receiver<Revision> {
+        self.inner.memory.write().unwrap_or_else(PoisonError::into_inner).arrivals(None)
     }
 
     /// Applies operations, all or nothing, in order; returns the stored objects (for a delete the last state with

@@ -2,9 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 
 use shared::ids::ClusterName;
+use shared::set::Entry;
 
+use super::error::Compacted;
 use super::limits;
 use super::object::Revision;
 
@@ -67,21 +70,32 @@ pub struct RowChange {
 }
 
 /// Which row of a view changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Row {
     /// A target: one work of one cluster.
     Target {
+        /// Its row id.
+        id: i64,
         /// The cluster.
         cluster: ClusterName,
         /// The binding it belongs to.
         binding: BindingRef,
-        /// Its row id.
-        id: i64,
-        /// Name of the work.
-        work: String,
+        /// What happened to it.
+        change: TargetChange,
     },
     /// Facts of a cluster.
     Cluster(ClusterName),
+}
+
+/// What happened to a target row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TargetChange {
+    /// It is new.
+    Added,
+    /// Its entry or its report changed.
+    Changed,
+    /// It is gone; this was its entry.
+    Removed(Arc<Entry>),
 }
 
 /// The recent row changes, bounded by count.
@@ -92,11 +106,9 @@ pub(super) struct RowLog {
 }
 
 impl RowLog {
+    /// An empty log: what happened before this process is not kept.
     pub(super) fn new(start: Revision) -> RowLog {
-        RowLog {
-            ring: VecDeque::new(),
-            floor: start,
-        }
+        RowLog { ring: VecDeque::new(), floor: start }
     }
 
     pub(super) fn append(&mut self, changes: Vec<RowChange>) {
@@ -106,5 +118,14 @@ impl RowLog {
                 self.floor = oldest.revision;
             }
         }
+    }
+
+    /// All changes after a revision.
+    pub(super) fn after(&self, after: Revision) -> Result<Vec<RowChange>, Compacted> {
+        if after < self.floor {
+            return Err(Compacted { after, floor: self.floor });
+        }
+        let from = self.ring.partition_point(|change| change.revision <= after);
+        Ok(self.ring.range(from..).cloned().collect())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::body::Body;
+use super::body::{Body, BodyError};
 
 /// Position in the one history of the hub: the `resourceVersion` of everything.
 ///
@@ -108,6 +108,21 @@ impl Object {
             body: body.at(revision),
             revision_at: body.revision_at,
         }
+    }
+
+    /// An object that is not stored: a view. Its resourceVersion is `revision`.
+    ///
+    /// # Errors
+    /// The value is no object with metadata.
+    pub fn of_value(
+        resource: ResourceId,
+        namespace: &str,
+        name: &str,
+        value: &serde_json::Value,
+        revision: Revision,
+    ) -> Result<Object, BodyError> {
+        let body = Body::of_value(value)?;
+        Ok(Object::assemble(resource, namespace.to_owned(), name.to_owned(), &body, revision))
     }
 
     /// The same state under another revision: what a deletion event carries.

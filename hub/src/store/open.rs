@@ -15,7 +15,6 @@ use tokio::sync::{Semaphore, broadcast};
 
 use super::error::StoreError;
 use super::memory::Memory;
-use super::notes::RowLog;
 use super::object::Revision;
 use super::seal::StorageKey;
 use super::writer::Writer;
@@ -89,14 +88,12 @@ pub(super) fn open(dir: &Path, now: UnixSeconds) -> Result<Store, StoreError> {
     let fleet = read_fleet(&db)?;
 
     let memory = Arc::new(RwLock::new(memory));
-    let rows = Arc::new(RwLock::new(RowLog::new(start.first)));
     let (notes, _) = broadcast::channel(limits::NOTICES);
     let (commands, arriving) = mpsc::channel();
     let writer = Writer {
         db,
         key: key.clone(),
         memory: memory.clone(),
-        rows: rows.clone(),
         notes: notes.clone(),
         last: start.first,
         reserved: start.reserved,
@@ -120,7 +117,6 @@ pub(super) fn open(dir: &Path, now: UnixSeconds) -> Result<Store, StoreError> {
     let inner = Inner {
         memory,
         reader,
-        rows,
         notes,
         key,
         commands,

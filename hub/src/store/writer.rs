@@ -14,7 +14,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use super::error::StoreError;
 use super::memory::{Key, Memory};
-use super::notes::{Note, RowChange, RowLog};
+use super::notes::{Note, RowChange};
 use super::object::{Event, Object, ResourceId, Revision};
 use super::objects::{self, RowOp};
 use super::seal::StorageKey;
@@ -140,7 +140,6 @@ pub(super) struct Writer {
     pub(super) db: Connection,
     pub(super) key: Arc<StorageKey>,
     pub(super) memory: Arc<RwLock<Memory>>,
-    pub(super) rows: Arc<RwLock<RowLog>>,
     pub(super) notes: broadcast::Sender<Note>,
     pub(super) last: Revision,
     /// No revision above this is visible before the block is extended on disk.
@@ -329,16 +328,10 @@ impl Writer {
             notes,
             ..
         } = effects;
-        if !rows.is_empty() {
-            self.rows
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .append(rows);
-        }
         self.memory
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .publish(events, last);
+            .publish(events, rows, last);
         for note in notes {
             // No subscriber yet is fine: whoever comes later begins with a full look.
             let _unheard = self.notes.send(note);

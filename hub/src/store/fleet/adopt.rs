@@ -8,7 +8,7 @@ use shared::limits as wire_limits;
 use shared::set::{DeleteMode, Entry, SetError, Tombstone};
 
 use super::super::error::StoreError;
-use super::super::notes::{BindingRef, Row, RowChange};
+use super::super::notes::{BindingRef, Row, RowChange, TargetChange};
 use super::super::writer::Batch;
 use super::super::{Store, limits};
 use super::intern::{self, Facet};
@@ -289,7 +289,7 @@ fn upsert(
         cluster: place.cluster.clone(),
         binding: place.binding.clone(),
         id,
-        work: entry.work.clone(),
+        change: if found.is_some() { TargetChange::Changed } else { TargetChange::Added },
     };
     batch.row_changed(RowChange { revision, row });
     Ok(true)
@@ -306,19 +306,23 @@ fn withdraw_one(
     let Some(okey) = intern::known_okey(db, key)? else {
         return Ok(false);
     };
-    let found: Option<(i64, i64, Vec<u8>)> = db
+    type Columns = (i64, i64, Vec<u8>, Vec<u8>, u32);
+    let found: Option<Columns> = db
         .prepare_cached(
-            "SELECT t.id, t.since, f.bytes FROM target t JOIN facet f ON f.id = t.facet
+            "SELECT t.id, t.since, f.bytes, x.digest, x.length FROM target t
+             JOIN facet f ON f.id = t.facet JOIN content x ON x.id = t.content
              WHERE t.cluster = ?1 AND t.okey = ?2 AND t.binding = ?3",
         )?
         .query_row(params![place.row.id, okey, place.binding_id], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
         })
         .optional()?;
-    let Some((id, since, facet)) = found else {
+    let Some((id, since, facet, digest, length)) = found else {
         return Ok(false);
     };
     let facet: Facet = intern::decode("bookkeeping of a target", &facet)?;
+    let digest = intern::digest("digest of a content", &digest)?;
+    let entry = Arc::new(facet.entry(key.clone(), digest, length));
     db.prepare_cached("DELETE FROM target WHERE id = ?1")?
         .execute(params![id])?;
     db.prepare_cached("DELETE FROM report WHERE target = ?1")?
@@ -327,7 +331,7 @@ fn withdraw_one(
         let tombstone = Tombstone {
             key: key.clone(),
             mode,
-            template_uid: facet.template_uid.clone(),
+            template_uid: entry.template_uid.clone(),
             sequence: place.next,
         };
         write_tombstone(db, place.row.id, okey, &tombstone)?;
@@ -337,7 +341,7 @@ fn withdraw_one(
         cluster: place.cluster.clone(),
         binding: place.binding.clone(),
         id,
-        work: facet.work,
+        change: TargetChange::Removed(entry),
     };
     batch.row_changed(RowChange { revision, row });
     Ok(true)

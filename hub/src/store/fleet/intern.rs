@@ -15,8 +15,8 @@ use super::super::seal::StorageKey;
 /// Everything of an entry but its key and content: the same for all clusters of a binding, as a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Facet {
-    pub(super) work: String,
-    pub(super) template_uid: String,
+    work: String,
+    template_uid: String,
     template_generation: u64,
     conflict_resolution: ConflictResolution,
     suspended: bool,

@@ -11,7 +11,7 @@ use shared::wire::{ApplyState, Health, ObjectReport, Report};
 
 use super::super::Store;
 use super::super::error::StoreError;
-use super::super::notes::{BindingRef, Row, RowChange};
+use super::super::notes::{BindingRef, Row, RowChange, TargetChange};
 use super::super::writer::Batch;
 use super::enrolment::{cluster_changed, of_json, to_json};
 use super::facts::ClusterFacts;
@@ -147,17 +147,17 @@ fn store_object(
     let Some(okey) = intern::known_okey(db, &object.key)? else {
         return Ok(None);
     };
-    let found: Option<(i64, i64, String, String, Vec<u8>)> = db
+    let found: Option<(i64, i64, String, String)> = db
         .prepare_cached(
-            "SELECT t.id, t.binding, b.namespace, b.name, f.bytes FROM target t
-             JOIN binding b ON b.id = t.binding JOIN facet f ON f.id = t.facet
+            "SELECT t.id, t.binding, b.namespace, b.name FROM target t
+             JOIN binding b ON b.id = t.binding
              WHERE t.cluster = ?1 AND t.okey = ?2",
         )?
         .query_row(params![row.id, okey], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
         })
         .optional()?;
-    let Some((id, binding_id, namespace, name, facet)) = found else {
+    let Some((id, binding_id, namespace, name)) = found else {
         return Ok(None);
     };
     let secret = object.key.group.is_empty() && object.key.kind == "Secret";
@@ -211,13 +211,12 @@ fn store_object(
     if before.is_some() {
         batch.garbage();
     }
-    let facet: intern::Facet = intern::decode("bookkeeping of a target", &facet)?;
     let binding = BindingRef { namespace, name };
     let row = Row::Target {
         cluster: cluster.clone(),
         binding: binding.clone(),
         id,
-        work: facet.work,
+        change: TargetChange::Changed,
     };
     batch.row_changed(RowChange { revision, row });
     Ok(Some((binding_id, binding)))
