@@ -239,8 +239,16 @@ impl Memory {
             events.extend(self.events_after(Some(resource), after, usize::MAX)?.0);
         }
         events.sort_by_key(|event| event.revision);
-        let rows = if with_rows { self.rows.after(after)? } else { Vec::new() };
-        Ok(Changes { events, rows, upto: self.revision.max(after) })
+        let rows = if with_rows {
+            self.rows.after(after)?
+        } else {
+            Vec::new()
+        };
+        Ok(Changes {
+            events,
+            rows,
+            upto: self.revision.max(after),
+        })
     }
 
     /// A watch over everything may not skip written-behind events that an earlier process lost.

@@ -172,7 +172,11 @@ impl Store {
 
     /// Tells the newest visible revision whenever it moves.
     pub fn arrivals(&self) -> tokio::sync::watch::Receiver<Revision> {
-        self.inner.memory.write().unwrap_or_else(PoisonError::into_inner).arrivals(None)
+        self.inner
+            .memory
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .arrivals(None)
     }
 
     /// Applies operations, all or nothing, in order; returns the stored objects (for a delete the last state with

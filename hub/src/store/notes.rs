@@ -108,7 +108,10 @@ pub(super) struct RowLog {
 impl RowLog {
     /// An empty log: what happened before this process is not kept.
     pub(super) fn new(start: Revision) -> RowLog {
-        RowLog { ring: VecDeque::new(), floor: start }
+        RowLog {
+            ring: VecDeque::new(),
+            floor: start,
+        }
     }
 
     pub(super) fn append(&mut self, changes: Vec<RowChange>) {
@@ -123,7 +126,10 @@ impl RowLog {
     /// All changes after a revision.
     pub(super) fn after(&self, after: Revision) -> Result<Vec<RowChange>, Compacted> {
         if after < self.floor {
-            return Err(Compacted { after, floor: self.floor });
+            return Err(Compacted {
+                after,
+                floor: self.floor,
+            });
         }
         let from = self.ring.partition_point(|change| change.revision <= after);
         Ok(self.ring.range(from..).cloned().collect())

@@ -122,7 +122,13 @@ impl Object {
         revision: Revision,
     ) -> Result<Object, BodyError> {
         let body = Body::of_value(value)?;
-        Ok(Object::assemble(resource, namespace.to_owned(), name.to_owned(), &body, revision))
+        Ok(Object::assemble(
+            resource,
+            namespace.to_owned(),
+            name.to_owned(),
+            &body,
+            revision,
+        ))
     }
 
     /// The same state under another revision: what a deletion event carries.

@@ -150,7 +150,10 @@ impl ViewCursor {
         let mut touched: BTreeMap<(String, String), ()> = BTreeMap::new();
         for change in &changes.rows {
             let key = match &change.row {
-                Row::Target { binding: BindingRef { namespace, name }, .. } => (namespace.clone(), name.clone()),
+                Row::Target {
+                    binding: BindingRef { namespace, name },
+                    ..
+                } => (namespace.clone(), name.clone()),
                 Row::Cluster(cluster) => (String::new(), cluster.as_str().to_owned()),
             };
             touched.insert(key, ());
@@ -171,7 +174,9 @@ impl ViewCursor {
             told.push(event);
         }
         for (namespace, name) in touched.into_keys() {
-            let Some(object) = super::get(&self.store, &self.resource, &namespace, &name)? else { continue };
+            let Some(object) = super::get(&self.store, &self.resource, &namespace, &name)? else {
+                continue;
+            };
             // A revision beyond this round belongs to the next one, which tells it.
             if object.revision <= upto && object.revision > self.fetched {
                 let event = Event {
@@ -203,8 +208,19 @@ impl ViewCursor {
         }
         let mut seen: BTreeMap<i64, Seen<'_>> = BTreeMap::new();
         for change in &changes.rows {
-            let Row::Target { id, cluster, binding, change: what } = &change.row else { continue };
-            let entry = seen.entry(*id).or_insert(Seen { is_new: false, gone: None });
+            let Row::Target {
+                id,
+                cluster,
+                binding,
+                change: what,
+            } = &change.row
+            else {
+                continue;
+            };
+            let entry = seen.entry(*id).or_insert(Seen {
+                is_new: false,
+                gone: None,
+            });
             match what {
                 TargetChange::Added => entry.is_new = true,
                 TargetChange::Changed => {}
@@ -219,11 +235,18 @@ impl ViewCursor {
                 }
                 continue;
             }
-            let Some(target) = self.store.target(id)? else { continue };
+            let Some(target) = self.store.target(id)? else {
+                continue;
+            };
             let object = super::work(&self.store, &self.resource, &target)?;
             if object.revision <= changes.upto {
                 let previous = (!is_new).then(|| object.clone());
-                events.push(Event { revision: object.revision, kind: EventKind::Put, object, previous });
+                events.push(Event {
+                    revision: object.revision,
+                    kind: EventKind::Put,
+                    object,
+                    previous,
+                });
             }
         }
         Ok(events)
@@ -241,7 +264,12 @@ impl ViewCursor {
         let value = view::work_gone(&row);
         let namespace = naming::execution_namespace(cluster.as_str());
         let object = super::made(&self.resource, &namespace, &entry.work, &value, revision)?;
-        Ok(Event { revision, kind: EventKind::Delete, previous: Some(object.clone()), object })
+        Ok(Event {
+            revision,
+            kind: EventKind::Delete,
+            previous: Some(object.clone()),
+            object,
+        })
     }
 
     /// Stored namespaces as they are; a Cluster's coming and going is that of its execution namespace.
@@ -252,9 +280,16 @@ impl ViewCursor {
             if event.object.resource == self.resource {
                 told.push(Event::clone(&event));
             } else if event.previous.is_none() || event.kind == EventKind::Delete {
-                let Some(object) = namespace(&event.object) else { continue };
+                let Some(object) = namespace(&event.object) else {
+                    continue;
+                };
                 let previous = event.previous.as_deref().and_then(namespace);
-                told.push(Event { revision: event.revision, kind: event.kind, object, previous });
+                told.push(Event {
+                    revision: event.revision,
+                    kind: event.kind,
+                    object,
+                    previous,
+                });
             }
         }
         told

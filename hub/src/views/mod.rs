@@ -13,9 +13,7 @@ use hub_core::{naming, view};
 use serde_json::Value;
 use shared::ids::ClusterName;
 
-use crate::store::{
-    BindingRef, Compacted, Listing, Object, ResourceId, Revision, Store, StoreError, fleet,
-};
+use crate::store::{BindingRef, Compacted, Listing, Object, ResourceId, Revision, Store, StoreError, fleet};
 
 pub use cursor::ViewCursor;
 
@@ -59,7 +57,11 @@ pub fn is_view(resource: &ResourceId) -> bool {
 /// Whether a client that read a view at a revision has seen the newest stored state: reports move a view's
 /// resourceVersion on, but cause no conflict for who writes stored fields.
 pub fn is_current(resource: &ResourceId, stored: &Object, read_at: Revision) -> bool {
-    if is_view(resource) { stored.revision <= read_at } else { stored.revision == read_at }
+    if is_view(resource) {
+        stored.revision <= read_at
+    } else {
+        stored.revision == read_at
+    }
 }
 
 /// One object as clients read it.
@@ -91,11 +93,7 @@ pub fn get(
 ///
 /// # Errors
 /// The store could not read its rows.
-pub fn list(
-    store: &Store,
-    resource: &ResourceId,
-    namespace: Option<&str>,
-) -> Result<Listing, StoreError> {
+pub fn list(store: &Store, resource: &ResourceId, namespace: Option<&str>) -> Result<Listing, StoreError> {
     let stored = store.list(resource, namespace);
     let revision = stored.revision;
     let items = match Rule::of(resource) {
@@ -130,7 +128,10 @@ pub fn watch(store: &Store, resource: &ResourceId, after: Revision) -> Result<Vi
 }
 
 fn one_binding(store: &Store, stored: &Object) -> Result<Arc<Object>, StoreError> {
-    let reference = BindingRef { namespace: stored.namespace.clone(), name: stored.name.clone() };
+    let reference = BindingRef {
+        namespace: stored.namespace.clone(),
+        name: stored.name.clone(),
+    };
     let targets = store.targets_of(&reference)?;
     let revision = store.binding_revision(&reference)?;
     binding(store, stored, &targets, revision)
@@ -157,7 +158,10 @@ fn all_bindings(store: &Store, stored: &[Arc<Object>]) -> Result<Vec<Arc<Object>
     stored
         .iter()
         .map(|stored| {
-            let reference = BindingRef { namespace: stored.namespace.clone(), name: stored.name.clone() };
+            let reference = BindingRef {
+                namespace: stored.namespace.clone(),
+                name: stored.name.clone(),
+            };
             let targets = by_binding.remove(&reference).unwrap_or_default();
             binding(store, stored, &targets, revisions.get(&reference).copied())
         })
@@ -200,7 +204,9 @@ fn one_work(
     namespace: &str,
     name: &str,
 ) -> Result<Option<Arc<Object>>, StoreError> {
-    let Some(cluster) = cluster_of(namespace) else { return Ok(None) };
+    let Some(cluster) = cluster_of(namespace) else {
+        return Ok(None);
+    };
     let targets = store.targets_on(&cluster)?;
     let found = targets.iter().find(|target| target.entry.work == name);
     found.map(|target| work(store, resource, target)).transpose()
@@ -258,9 +264,12 @@ fn made(
     value: &Value,
     revision: Revision,
 ) -> Result<Arc<Object>, StoreError> {
-    Object::of_value(resource.clone(), namespace, name, value, revision).map(Arc::new).map_err(|error| {
-        StoreError::Corrupt { what: format!("view of {resource} {namespace}/{name}"), cause: error.to_string() }
-    })
+    Object::of_value(resource.clone(), namespace, name, value, revision)
+        .map(Arc::new)
+        .map_err(|error| StoreError::Corrupt {
+            what: format!("view of {resource} {namespace}/{name}"),
+            cause: error.to_string(),
+        })
 }
 
 #[cfg(test)]

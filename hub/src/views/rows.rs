@@ -13,11 +13,18 @@ pub(super) fn work(store: &Store, target: &fleet::Target) -> view::WorkRow {
         health: report.health,
         reason: report.reason.as_str().to_owned(),
         message: report.message.clone(),
-        status: report.status.as_ref().and_then(|status| serde_json::from_slice(status).ok()),
+        status: report
+            .status
+            .as_ref()
+            .and_then(|status| serde_json::from_slice(status).ok()),
         observed: report.observed,
     });
     let place = (target.cluster.as_str(), &target.binding, target.id);
-    view::WorkRow { created: target.created, report, ..of_entry(store, place, &target.entry) }
+    view::WorkRow {
+        created: target.created,
+        report,
+        ..of_entry(store, place, &target.entry)
+    }
 }
 
 /// What an entry alone tells.
@@ -43,7 +50,11 @@ pub(super) fn of_entry(
 
 /// Facts as a cluster row.
 pub(super) fn cluster(store: &Store, row: &fleet::ClusterRow) -> Result<view::ClusterRow, StoreError> {
-    let behind = if row.behind { store.held(&row.cluster)? } else { None };
+    let behind = if row.behind {
+        store.held(&row.cluster)?
+    } else {
+        None
+    };
     let ready = row.facts.ready.clone();
     Ok(view::ClusterRow {
         kubernetes_version: row.facts.kubernetes_version.clone(),

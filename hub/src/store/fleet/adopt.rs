@@ -289,7 +289,11 @@ fn upsert(
         cluster: place.cluster.clone(),
         binding: place.binding.clone(),
         id,
-        change: if found.is_some() { TargetChange::Changed } else { TargetChange::Added },
+        change: if found.is_some() {
+            TargetChange::Changed
+        } else {
+            TargetChange::Added
+        },
     };
     batch.row_changed(RowChange { revision, row });
     Ok(true)
