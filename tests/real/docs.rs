@@ -1,0 +1,72 @@
+//! The commands that the pages for users show are run as they stand there.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use xtask::member::{Binary, Member};
+
+/// What stands before the blocks of a page: stop at the first error, and leave no process behind.
+const BEFORE: &str = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n";
+
+/// All `sh` blocks of a page, in order, as one script.
+fn script_of(page: &str) -> String {
+    let mut script = String::from(BEFORE);
+    let mut inside = false;
+    for line in page.lines() {
+        match (inside, line) {
+            (false, "```sh") => inside = true,
+            (true, "```") => inside = false,
+            (true, line) => {
+                script.push_str(line);
+                script.push('\n');
+            }
+            (false, _) => {}
+        }
+    }
+    script
+}
+
+/// Root of the checkout.
+fn root() -> Result<PathBuf> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    Ok(here
+        .parent()
+        .context("the crate lies in the checkout")?
+        .to_path_buf())
+}
+
+#[test]
+fn getting_started_works_as_written() -> Result<()> {
+    let root = root()?;
+    let page = std::fs::read_to_string(root.join("docs/getting-started.md"))?;
+    let folder = root.join("target/first-steps");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    let kubectl = Binary::get()?.kubectl();
+    let tools = kubectl.parent().context("kubectl lies in a folder")?;
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("bash")
+        .arg("-c")
+        .arg(script_of(&page))
+        .current_dir(&root)
+        .env("PATH", format!("{}:{path}", tools.display()))
+        .stdin(Stdio::null())
+        .output()?;
+    // Also when a block failed, its member does not stay.
+    if let Some(member) = Member::find("shop-1")? {
+        member.down()?;
+    }
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    ensure!(output.status.success(), "{}\n{out}\n{err}", output.status);
+    ensure!(
+        out.contains("successfully rolled out"),
+        "no rollout was seen:\n{out}\n{err}"
+    );
+    std::fs::remove_dir_all(&folder)?;
+    Ok(())
+}
