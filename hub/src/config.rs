@@ -31,6 +31,8 @@ pub struct Cli {
 pub enum Command {
     /// Make keys, database and DIR/admin.kubeconfig in an empty directory.
     Init(InitArgs),
+    /// Run the hub.
+    Serve(ServeArgs),
     /// Print the names of the crash points of this build.
     #[command(hide = true)]
     CrashPoints,
@@ -49,6 +51,18 @@ pub struct InitArgs {
     /// Address to listen on later.
     #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_LISTEN)]
     pub listen: SocketAddr,
+}
+
+/// Flags of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Data directory made by `init`.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Address to listen on, instead of the one given at `init`; port 0 lets the system choose. The address in use
+    /// is written to DIR/address.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<SocketAddr>,
 }
 
 #[cfg(test)]

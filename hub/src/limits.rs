@@ -76,6 +76,25 @@ pub const READ_BUFFER_BYTES: usize = 1_024;
 /// Session ends on their way to the courier; more are dropped, missed beats tell the same later.
 pub const SESSION_EVENTS: usize = 1_024;
 
+/// Exchanges that wait for their last message, and channels that wait for their first, hub-wide.
+pub const EXCHANGES: usize = 2_048;
+/// The same for one cluster.
+pub const EXCHANGES_PER_CLUSTER: usize = 64;
+/// An exchange or a channel that does not go on within this time (milliseconds) is forgotten.
+pub const EXCHANGE_TIMEOUT_MS: u64 = 30_000;
+/// Joins that are worked on at the same time.
+pub const JOINS: usize = 16;
+/// Messages that wait for one cluster's agent task; more are dropped, the agent repeats them.
+pub const AGENT_QUEUE: usize = 32;
+/// Notices between parts of the courier.
+pub const COURIER_QUEUE: usize = 1_024;
+/// How long (milliseconds) the task of a cluster without a session is kept.
+pub const AGENT_KEEP_MS: u64 = 600_000;
+/// At most this often (milliseconds) a beat is written down as "last seen".
+pub const SEEN_EVERY_MS: u64 = 60_000;
+/// Longest life of a join token (seconds).
+pub const TOKEN_SECONDS: i64 = 30 * 86_400;
+
 /// Shutdown in order must end within this time; then the process ends anyway.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 

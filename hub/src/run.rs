@@ -1,10 +1,35 @@
 //! The composition root of `pinnace-hub`: builds every part, owns the task set, writes out the shutdown order.
 
-use anyhow::Context;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use interpreter::Native;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Cli, Command, InitArgs};
-use crate::{clock, crash, init};
+use crate::api::{self, Api};
+use crate::bus::{Bus, RouterBus};
+use crate::config::{Cli, Command, InitArgs, ServeArgs};
+use crate::courier::Dispatcher;
+use crate::fleet::{self, Fleet};
+use crate::gateway::{Gateway, Patience};
+use crate::keys::{Keys, replace_file};
+use crate::listen::{LeafHandle, Listener, ServeHttp};
+use crate::reconcile::{Presence, Reconciler, Settings};
+use crate::store::Store;
+use crate::tasks::Tasks;
+use crate::{clock, crash, init, limits};
+use shared::topics::Direction;
+
+/// The file that tells where the hub listens.
+const ADDRESS: &str = "address";
+/// How often the TLS leaf is looked at.
+const LEAF_EVERY: Duration = Duration::from_secs(3_600);
 
 /// Does what the command line says.
 ///
@@ -14,6 +39,13 @@ pub fn run(cli: &Cli) -> anyhow::Result<()> {
     log_to_stderr(&cli.log)?;
     match &cli.command {
         Command::Init(args) => runtime()?.block_on(run_init(args)),
+        Command::Serve(args) => {
+            let runtime = runtime()?;
+            let served = runtime.block_on(serve(args));
+            // Blocking threads that hang must not keep the process.
+            runtime.shutdown_timeout(Duration::from_secs(1));
+            served
+        }
         Command::CrashPoints => {
             crash::POINTS.iter().for_each(|point| println!("{point}"));
             Ok(())
@@ -28,6 +60,190 @@ async fn run_init(args: &InitArgs) -> anyhow::Result<()> {
         "made a hub in {data}\nkubeconfig: {data}/admin.kubeconfig\nstart it: pinnace-hub serve --data {data}"
     );
     Ok(())
+}
+
+/// Runs the hub until a signal or until a part ends.
+async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
+    // Signals are caught before anything is opened, so that none is lost.
+    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
+    let mut hub = Hub::start(args).await?;
+    println!("listening on {}", hub.address);
+    let end = tokio::select! {
+        end = hub.first_end() => Some(end),
+        _ = terminate.recv() => None,
+        _ = interrupt.recv() => None,
+    };
+    let stopped = tokio::select! {
+        stopped = timeout(limits::SHUTDOWN_TIMEOUT, hub.stop()) => stopped.is_ok(),
+        // A second signal means: now.
+        _ = terminate.recv() => false,
+        _ = interrupt.recv() => false,
+    };
+    match end {
+        Some(end) => bail!("{end}"),
+        None if !stopped => bail!(
+            "shutdown did not end in order within {:?}",
+            limits::SHUTDOWN_TIMEOUT
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The running hub.
+struct Hub {
+    address: SocketAddr,
+    data: PathBuf,
+    store: Store,
+    router: Option<crate::bus::RouterEnd>,
+    tasks: Tasks,
+    /// Accepts connections; stopped first.
+    listening: Tasks,
+    stop_listening: watch::Sender<bool>,
+}
+
+impl Hub {
+    async fn start(args: &ServeArgs) -> anyhow::Result<Self> {
+        // The store's lock on the directory comes first: nobody else serves it.
+        let store = Store::open(&args.data, clock::wall())?;
+        let mut keys = Keys::load(&args.data, store.fleet())?;
+        forget_address(&args.data)?;
+        let listener = Listener::bind(
+            args.listen.unwrap_or(keys.settings().listen),
+            &keys,
+            clock::wall(),
+        )?;
+        let address = listener.address().context("address of the port")?;
+        keys.adopt_address(address)?;
+
+        let (bus, router) = RouterBus::start()?;
+        let bus: Arc<dyn Bus> = Arc::new(bus);
+        let (gateway, sessions_ended) = Gateway::new(bus.clone(), Patience::default());
+        let (up, down) = (bus.subscribe(Direction::Up)?, bus.subscribe(Direction::Down)?);
+        let settings = Settings::default();
+        let presence = Arc::new(Presence::new(clock::monotonic(), settings.thresholds));
+        let reconciler = Arc::new(Reconciler::new(
+            store.clone(),
+            Arc::new(Native::default()),
+            presence.clone(),
+            settings,
+        ));
+        let (dispatcher, courier) =
+            Dispatcher::new(store.clone(), keys.hub(), bus, gateway.clone(), presence);
+        let api = Api::new(
+            store.clone(),
+            fleet::router(Fleet {
+                store: store.clone(),
+                courier,
+                reconciler: reconciler.clone(),
+                advertised: keys.settings().advertised().to_owned(),
+                pin: keys.pin(),
+            }),
+        );
+        api.bootstrap().await.context("the first namespaces")?;
+
+        let mut tasks = Tasks::default();
+        tasks.spawn("gateway", {
+            let gateway = gateway.clone();
+            async move { gateway.route(down).await }
+        });
+        tasks.spawn("courier", dispatcher.run(up, sessions_ended));
+        tasks.spawn("reconcile", async move {
+            reconciler.run().await;
+            "the store is closed"
+        });
+        tasks.spawn("api", {
+            let api = api.clone();
+            async move {
+                api.run().await;
+                "it returned"
+            }
+        });
+        tasks.spawn("tls-leaf", renew_leaf(listener.leaf(), keys));
+        let (stop_listening, stopped) = watch::channel(false);
+        let mut listening = Tasks::default();
+        listening.spawn("listen", async move {
+            listener.run(gateway, http(api), stopped).await;
+            "it was stopped"
+        });
+        // Last: who reads the file may connect at once.
+        replace_file(&args.data.join(ADDRESS), format!("{address}\n").as_bytes())?;
+        let (data, router) = (args.data.clone(), Some(router));
+        Ok(Self {
+            address,
+            data,
+            store,
+            router,
+            tasks,
+            listening,
+            stop_listening,
+        })
+    }
+
+    /// Waits for the first part that ends, and says which.
+    async fn first_end(&mut self) -> String {
+        let router = async {
+            match &mut self.router {
+                Some(router) => router
+                    .await
+                    .unwrap_or_else(|_gone| "its threads are gone".to_owned()),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            end = router => {
+                self.router = None;
+                format!("the bus ended: {end}")
+            }
+            end = self.tasks.first_end() => end,
+            end = self.listening.first_end() => end,
+        }
+    }
+
+    /// Stops in order: the port (agents are sent away, requests in flight end), then what decides, then the store.
+    async fn stop(mut self) {
+        // An error means that the port ended by itself.
+        let _ended = self.stop_listening.send(true);
+        let _why = timeout(limits::SHUTDOWN_TIMEOUT / 2, self.listening.first_end()).await;
+        self.listening.stop().await;
+        self.tasks.stop().await;
+        self.store.close().await;
+        if let Err(error) = forget_address(&self.data) {
+            tracing::warn!(%error, "the address file stays");
+        }
+    }
+}
+
+/// Serves API connections with the identity of their client certificate.
+fn http(api: Arc<Api>) -> ServeHttp {
+    Arc::new(move |stream, certificate, peer| {
+        let api = api.clone();
+        let identity = certificate.map(|certificate| api::Identity {
+            user: certificate.user,
+            groups: certificate.groups,
+        });
+        Box::pin(async move { api::serve_connection(api, stream, identity, peer).await })
+    })
+}
+
+/// Keeps the TLS leaf fresh.
+async fn renew_leaf(leaf: LeafHandle, keys: Keys) -> &'static str {
+    loop {
+        sleep(LEAF_EVERY).await;
+        if let Err(error) = leaf.refresh(&keys, clock::wall()) {
+            // The old one is good for months; the next look tries again.
+            tracing::error!(%error, "the TLS leaf could not be renewed");
+        }
+    }
+}
+
+/// An address from before would mislead who waits for the file.
+fn forget_address(data: &Path) -> anyhow::Result<()> {
+    match std::fs::remove_file(data.join(ADDRESS)) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).context("the address file of the last start cannot be removed"),
+    }
 }
 
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

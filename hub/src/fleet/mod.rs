@@ -1,3 +1,223 @@
-//! The group `fleet.pinnace.dev/v1alpha1`: what the command line `pinnace` asks of the hub.
+//! The group `fleet.pinnace.dev/v1alpha1`: what the command line `pinnace` asks of the hub. The API has authorized
+//! the caller before a request arrives here.
 
+mod kinds;
 pub mod wire;
+
+use std::sync::Arc;
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use http::StatusCode;
+use hub_core::status_error::{Reason, StatusError};
+use hub_core::types::TypeTable;
+use ring::rand::SystemRandom;
+use serde_json::{Value, json};
+use shared::ids::ClusterName;
+use shared::keys::RootPin;
+
+use crate::clock;
+use crate::courier::Courier;
+use crate::enroll::{self, TokenError, TokenRequest};
+use crate::reconcile::{ExplainError, Reconciler, explain};
+use crate::store::Store;
+use crate::store::fleet::Terms;
+use wire::{ClusterAction, JoinToken, JoinTokenStatus, ReconcileMode};
+
+/// Bodies of this group are small.
+const BODY_BYTES: usize = 64 * 1024;
+
+/// What the routes work with.
+#[derive(Debug)]
+pub struct Fleet {
+    /// The store.
+    pub store: Store,
+    /// For decisions about connected clusters.
+    pub courier: Courier,
+    /// For explanations.
+    pub reconciler: Arc<Reconciler>,
+    /// `HOST:PORT` in join lines.
+    pub advertised: String,
+    /// What agents pin.
+    pub pin: RootPin,
+}
+
+/// The routes.
+pub fn router(fleet: Fleet) -> Router {
+    Router::new()
+        .route("/apis/fleet.pinnace.dev/v1alpha1/jointokens", post(create_token))
+        .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/explanations/{kind}/{namespace}/{name}",
+            get(explain_object),
+        )
+        .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/reconcile",
+            post(reconcile_cluster),
+        )
+        .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/revoke",
+            post(revoke_cluster),
+        )
+        .layer(DefaultBodyLimit::max(BODY_BYTES))
+        .fallback(|| async { Refused(StatusError::no_such_path()) })
+        .with_state(Arc::new(fleet))
+}
+
+/// A refusal as a Kubernetes `Status`.
+struct Refused(StatusError);
+
+impl Refused {
+    fn new(reason: Reason, message: impl std::fmt::Display) -> Self {
+        Self(StatusError::new(reason, message.to_string()))
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let code = StatusCode::from_u16(self.0.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (code, Json(self.0.to_value())).into_response()
+    }
+}
+
+impl From<JsonRejection> for Refused {
+    fn from(rejection: JsonRejection) -> Self {
+        let reason = match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Reason::RequestEntityTooLarge,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => Reason::UnsupportedMediaType,
+            _ => Reason::BadRequest,
+        };
+        Self::new(reason, rejection.body_text())
+    }
+}
+
+type Answer<T> = Result<T, Refused>;
+type Body<T> = Result<Json<T>, JsonRejection>;
+
+async fn create_token(
+    State(fleet): State<Arc<Fleet>>,
+    body: Body<JoinToken>,
+) -> Answer<(StatusCode, Json<JoinToken>)> {
+    let Json(mut token) = body?;
+    if token.kind != "JoinToken" || token.api_version != wire::API_VERSION {
+        let expected = format!("the body is a JoinToken of {}", wire::API_VERSION);
+        return Err(Refused::new(Reason::BadRequest, expected));
+    }
+    let spec = token.spec.clone();
+    let cluster = cluster_name(&spec.cluster)?;
+    let (labels, provider, region, zones) = (spec.labels, spec.provider, spec.region, spec.zones);
+    let request = TokenRequest {
+        cluster,
+        terms: Terms {
+            labels,
+            provider,
+            region,
+            zones,
+        },
+        life_seconds: spec.ttl_seconds,
+        hub: spec.hub.unwrap_or_else(|| fleet.advertised.clone()),
+        root: fleet.pin,
+    };
+    let made = enroll::create_token(&fleet.store, &SystemRandom::new(), request, clock::wall()).await;
+    let (line, expires) = made.map_err(|error| match error {
+        TokenError::Store(_) | TokenError::NoRandomness => Refused::new(Reason::InternalError, error),
+        _ => Refused::new(Reason::Invalid, error),
+    })?;
+    token.status = Some(JoinTokenStatus {
+        join_line: line.to_string(),
+        expires: expires.rfc3339(),
+    });
+    Ok((StatusCode::CREATED, Json(token)))
+}
+
+async fn explain_object(
+    State(fleet): State<Arc<Fleet>>,
+    Path((kind, namespace, name)): Path<(String, String, String)>,
+) -> Answer<Json<wire::Explanation>> {
+    let table = TypeTable::built_in();
+    let candidates = kinds::find(table, &kind);
+    if candidates.is_empty() {
+        let message = format!("the hub has no kind {kind:?} (say Deployment, deployments.apps or deploy)");
+        return Err(Refused::new(Reason::NotFound, message));
+    }
+    let mut absent = None;
+    for candidate in candidates {
+        let place = if candidate.namespaced {
+            namespace.as_str()
+        } else {
+            ""
+        };
+        match explain(&fleet.reconciler, &candidate.resource, place, &name) {
+            Ok(explanation) => return Ok(Json(explanation.into())),
+            Err(error @ ExplainError::NotFound { .. }) => absent = absent.or(Some(error)),
+            Err(error) => return Err(Refused::new(Reason::InternalError, error)),
+        }
+    }
+    let message = absent.map_or_else(String::new, |error| error.to_string());
+    Err(Refused::new(Reason::NotFound, message))
+}
+
+async fn reconcile_cluster(
+    State(fleet): State<Arc<Fleet>>,
+    Path(name): Path<String>,
+    body: Body<ClusterAction>,
+) -> Answer<Json<Value>> {
+    let Json(action) = body?;
+    let cluster = cluster_name(&name)?;
+    let Some(ReconcileMode::PushHub) = action.mode else {
+        return Err(Refused::new(
+            Reason::BadRequest,
+            "say how: mode PushHub lets the hub win",
+        ));
+    };
+    known(&fleet.store, &cluster)?;
+    match fleet.courier.push_hub(&cluster).await {
+        Ok(sequence) => Ok(done(format!(
+            "the hub wins; set {sequence} goes to cluster {cluster}"
+        ))),
+        Err(why) => Err(Refused::new(Reason::Conflict, why)),
+    }
+}
+
+async fn revoke_cluster(
+    State(fleet): State<Arc<Fleet>>,
+    Path(name): Path<String>,
+    body: Body<ClusterAction>,
+) -> Answer<Json<Value>> {
+    let Json(action) = body?;
+    if action.mode.is_some() {
+        return Err(Refused::new(Reason::BadRequest, "revoke takes no mode"));
+    }
+    let cluster = cluster_name(&name)?;
+    known(&fleet.store, &cluster)?;
+    match fleet.store.revoke(&cluster).await {
+        Ok(true) => Ok(done(format!(
+            "cluster {cluster} is revoked; its workloads stay as they are"
+        ))),
+        Ok(false) => Ok(done(format!("cluster {cluster} was revoked before"))),
+        Err(error) => Err(Refused::new(Reason::InternalError, error)),
+    }
+}
+
+fn cluster_name(name: &str) -> Answer<ClusterName> {
+    ClusterName::new(name).map_err(|error| Refused::new(Reason::Invalid, error))
+}
+
+fn known(store: &Store, cluster: &ClusterName) -> Answer<()> {
+    match store.enrolment(cluster) {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(Refused::new(
+            Reason::NotFound,
+            format!("no cluster {cluster} has joined this hub"),
+        )),
+        Err(error) => Err(Refused::new(Reason::InternalError, error)),
+    }
+}
+
+fn done(message: String) -> Json<Value> {
+    Json(
+        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "message": message}),
+    )
+}

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use rumqttc::ConnectReturnCode;
-use shared::ids::ClusterName;
+use shared::ids::{ClusterName, Epoch};
 use shared::{topics, wire};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -41,6 +41,8 @@ use session::Session;
 pub struct SessionEnded {
     /// Whose.
     pub cluster: ClusterName,
+    /// The channels its connection carried: a newer one may be starting elsewhere.
+    pub epochs: Vec<Epoch>,
 }
 
 /// Handle of the gateway.
@@ -293,9 +295,9 @@ struct Membership<'a> {
 impl Drop for Membership<'_> {
     fn drop(&mut self) {
         let ended = self.shared.registry().remove(self.id);
-        if let Some(cluster) = ended {
+        if let Some((cluster, epochs)) = ended {
             // When the courier is that far behind, missed beats will tell it.
-            drop(self.shared.ended.try_send(SessionEnded { cluster }));
+            drop(self.shared.ended.try_send(SessionEnded { cluster, epochs }));
         }
     }
 }

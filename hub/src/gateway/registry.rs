@@ -165,20 +165,21 @@ impl Registry {
         Route::Proves(outbox, taken_over)
     }
 
-    /// Forgets a connection; says which cluster lost its live session by it, if so.
-    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<ClusterName> {
+    /// Forgets a connection; says which cluster lost its live session by it, if so, and which channels it carried.
+    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<(ClusterName, Vec<Epoch>)> {
         let connection = self.connections.remove(&id)?;
         self.unproven.remove(&id);
         for exchange in connection.exchanges {
             self.exchanges.remove(&exchange);
         }
         let cluster = connection.cluster?;
-        for epoch in connection.epochs {
-            self.epochs.remove(&(cluster.clone(), epoch));
+        let epochs = Vec::from(connection.epochs);
+        for epoch in &epochs {
+            self.epochs.remove(&(cluster.clone(), *epoch));
         }
         if self.proven.get(&cluster) == Some(&id) {
             self.proven.remove(&cluster);
-            return Some(cluster);
+            return Some((cluster, epochs));
         }
         None
     }
@@ -335,7 +336,7 @@ mod tests {
             None,
             "the cluster still has its newer session"
         );
-        assert_eq!(registry.remove(new), Some(cluster("shop")));
+        assert_eq!(registry.remove(new), Some((cluster("shop"), vec![e2])));
         assert_eq!(registry.counts(), (0, 0));
         assert!(registry.epochs.is_empty() && registry.exchanges.is_empty());
     }

@@ -9,7 +9,7 @@ use rumqttc::{
     SubscribeReasonCode, TlsConfiguration, Transport,
 };
 use rustls::{ClientConfig, RootCertStore};
-use shared::ids::{Epoch, ExchangeId, FleetId};
+use shared::ids::{ExchangeId, FleetId};
 use shared::time::UnixSeconds;
 use shared::topics::Direction;
 use shared::wire::{Kind, write_envelope};
@@ -365,7 +365,7 @@ async fn silence_beyond_the_keepalive_ends_the_session_and_the_courier_hears_of_
     prove(&mut hub, &mut stream, &mut buffer, 1).await;
     assert_eq!(ended(session).await, CloseReason::KeepaliveMissed);
     let end = timeout(WAIT, hub.ends.recv()).await.unwrap().unwrap();
-    assert_eq!(end.cluster.as_str(), "shop");
+    assert_eq!((end.cluster.as_str(), end.epochs), ("shop", vec![Epoch([1; 8])]));
 }
 
 #[tokio::test]

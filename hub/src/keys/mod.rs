@@ -30,6 +30,7 @@ use shared::keys::{HubKeys, KeyError, KeyStatement, RootPin, SigningKey};
 use shared::time::UnixSeconds;
 
 pub(crate) use certificates::{certificate_der, key_der};
+pub(crate) use files::replace as replace_file;
 pub use settings::Settings;
 
 use certificates::Pair;

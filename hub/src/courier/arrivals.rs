@@ -1,0 +1,142 @@
+//! The first word on a channel whose owner is not simply an enrolled agent: a join, a cluster that this hub forgot,
+//! or one whose enrolment is over.
+
+use shared::reason::Reason;
+use shared::wire::{Down, Hello, JoinRefused, Joined, Revoked, Up, decode_up, encode_down};
+
+use super::desk::Office;
+use super::exchanges::Arrival;
+use super::may_talk;
+use crate::{clock, enroll};
+
+/// What becomes of an arrival.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// It stays for a repetition.
+    Keep(Box<Arrival>),
+    /// It belongs to an enrolled cluster; its first message is opened.
+    Enrolled(Box<Arrival>, Box<Up>, u64),
+    /// It is dropped.
+    Done,
+}
+
+/// Opens the first message and decides.
+pub(super) async fn judge(office: &Office, mut arrival: Box<Arrival>, payload: &[u8]) -> Verdict {
+    let up = match arrival.channel.open(payload).map(|plain| decode_up(&plain)) {
+        Ok(Ok(up)) => up,
+        Ok(Err(error)) => {
+            tracing::debug!(cluster = %arrival.cluster, %error, "a first message cannot be read");
+            return Verdict::Done;
+        }
+        Err(error) => {
+            tracing::debug!(cluster = %arrival.cluster, %error, "a first frame was dropped");
+            return Verdict::Keep(arrival);
+        }
+    };
+    match up {
+        Up::Join(join) => {
+            let answer = answer_join(office, &arrival, join).await;
+            if let Some(down) = answer {
+                say(office, &mut arrival, &down).await;
+            }
+            Verdict::Keep(arrival)
+        }
+        Up::Hello(hello) => greet(office, arrival, hello, payload.len() as u64).await,
+        _ => Verdict::Keep(arrival),
+    }
+}
+
+/// `None`: the hub could not decide; the agent repeats.
+async fn answer_join(office: &Office, arrival: &Arrival, join: shared::wire::Join) -> Option<Down> {
+    let (cluster, now) = (arrival.cluster.clone(), clock::wall());
+    let joined = enroll::join(
+        &office.store,
+        &office.keys,
+        &office.random,
+        cluster,
+        arrival.identity,
+        join,
+        now,
+    )
+    .await;
+    match joined {
+        Ok(enroll::Joined::Receipt(receipt)) => Some(Down::Joined(Joined {
+            receipt: *receipt,
+            confirmed_time_s: now,
+        })),
+        Ok(enroll::Joined::Refused(reason, detail)) => {
+            tracing::info!(cluster = %arrival.cluster, reason = reason.code(), detail, "a join was refused");
+            Some(Down::JoinRefused(JoinRefused {
+                reason: reason.into(),
+                detail,
+            }))
+        }
+        Err(error) => {
+            tracing::error!(cluster = %arrival.cluster, %error, "a join could not be recorded");
+            None
+        }
+    }
+}
+
+async fn greet(office: &Office, mut arrival: Box<Arrival>, hello: Hello, bytes: u64) -> Verdict {
+    let known = match office.store.enrolment(&arrival.cluster) {
+        Ok(known) => known,
+        Err(error) => {
+            tracing::error!(cluster = %arrival.cluster, %error, "the store cannot be read");
+            return Verdict::Keep(arrival);
+        }
+    };
+    let welcome = match known {
+        Some(enrolment) if enrolment.identity == arrival.identity && enrolment.revoked => {
+            say(
+                office,
+                &mut arrival,
+                &Down::Revoked(Revoked {
+                    reason: Reason::Revoked.into(),
+                }),
+            )
+            .await;
+            return Verdict::Keep(arrival);
+        }
+        Some(enrolment) => may_talk(&enrolment, arrival.identity),
+        None => recall(office, &arrival, &hello).await,
+    };
+    if welcome {
+        return Verdict::Enrolled(arrival, Box::new(Up::Hello(hello)), bytes);
+    }
+    tracing::debug!(cluster = %arrival.cluster, reason = Reason::UnknownIdentity.code(), "a hello was dropped");
+    Verdict::Done
+}
+
+async fn recall(office: &Office, arrival: &Arrival, hello: &Hello) -> bool {
+    let (cluster, identity) = (&arrival.cluster, arrival.identity);
+    let recalled = enroll::recall(
+        &office.store,
+        &office.keys,
+        &office.random,
+        cluster,
+        identity,
+        &hello.receipt,
+        clock::wall(),
+    );
+    match recalled.await {
+        Ok(Some(_enrolment)) => {
+            let code = Reason::HubBehind.code();
+            tracing::warn!(%cluster, reason = code, "a cluster that this hub had forgotten is listed from its receipt");
+            true
+        }
+        Ok(None) => false,
+        Err(error) => {
+            tracing::error!(%cluster, %error, "a forgotten cluster could not be listed");
+            false
+        }
+    }
+}
+
+/// Seals and sends; without an answer the agent repeats.
+async fn say(office: &Office, arrival: &mut Arrival, down: &Down) {
+    match arrival.channel.seal(&encode_down(down)) {
+        Ok(payload) => drop(office.publish(&arrival.cluster, payload).await),
+        Err(error) => tracing::error!(cluster = %arrival.cluster, %error, "a message could not be sealed"),
+    }
+}
