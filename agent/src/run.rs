@@ -450,8 +450,7 @@ impl Shell {
                     Err(e) => return Err(e.into()),
                 }
             }
-            Effect::Reported(_) => {}
-            Effect::Joined(_) | Effect::JoinRefused { .. } => {}
+            Effect::Reported(_) | Effect::Forgotten | Effect::Joined(_) | Effect::JoinRefused { .. } => {}
             Effect::Revoked(reason) => {
                 tracing::error!(%reason, "the enrolment was revoked; the workloads stay, the agent only keeps them");
             }

@@ -141,6 +141,7 @@ impl Agent {
         for effect in &effects {
             match effect {
                 Effect::Agreed(_) => self.reporter.handle_agreed(&self.engine, now),
+                Effect::Forgotten => self.reporter.handle_forgotten(&self.engine, now),
                 Effect::Reported(seq) => self.reporter.handle_acknowledged(*seq),
                 _ => {}
             }

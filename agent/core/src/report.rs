@@ -30,18 +30,13 @@ pub struct Reporter {
     strays_told: Option<BTreeSet<ObjectKey>>,
     capacity: Option<Capacity>,
     capacity_pending: bool,
+    /// The kinds that the member serves were told since they last changed.
+    apis_told: bool,
     /// Everything has to be told once in this session.
     full_pending: bool,
-    /// What the report under way told, to be told again if the session ends before it is acknowledged.
-    sent: Option<Sent>,
-}
-
-#[derive(Debug)]
-struct Sent {
-    seq: ReportSeq,
-    keys: BTreeSet<ObjectKey>,
-    strays: bool,
-    capacity: bool,
+    /// The report under way. What it told need not be kept: it is repeated as it is until it is acknowledged, and a
+    /// new session tells everything.
+    sent: Option<ReportSeq>,
 }
 
 impl Reporter {
@@ -57,6 +52,7 @@ impl Reporter {
             strays_told: None,
             capacity: None,
             capacity_pending: false,
+            apis_told: false,
             full_pending: true,
             sent: None,
         }
@@ -65,7 +61,13 @@ impl Reporter {
     /// A session was agreed on: number from one, and tell everything.
     pub fn handle_agreed(&mut self, engine: &Engine, now: Millis) {
         self.next = ReportSeq(1);
+        self.handle_forgotten(engine, now);
+    }
+
+    /// The hub lost what it was told: tell everything again.
+    pub fn handle_forgotten(&mut self, engine: &Engine, now: Millis) {
         self.sent = None;
+        self.apis_told = false;
         self.full_pending = true;
         self.strays_told = None;
         self.capacity_pending = self.capacity.is_some();
@@ -84,6 +86,7 @@ impl Reporter {
     /// The member's capacity was measured; only a material change is told.
     pub fn handle_capacity(&mut self, capacity: Capacity, now: Millis) {
         if self.capacity.as_ref() != Some(&capacity) {
+            self.apis_told &= self.capacity.as_ref().is_some_and(|c| c.apis == capacity.apis);
             self.capacity = Some(capacity);
             self.capacity_pending = true;
             self.since.get_or_insert(now);
@@ -92,18 +95,16 @@ impl Reporter {
 
     /// The hub stored every report up to this number.
     pub fn handle_acknowledged(&mut self, seq: ReportSeq) {
-        self.sent.take_if(|s| s.seq <= seq);
+        self.sent.take_if(|sent| *sent <= seq);
     }
 
-    /// The report under way will not be acknowledged any more.
-    pub fn handle_lost(&mut self) {
-        if let Some(sent) = self.sent.take() {
-            self.pending.extend(sent.keys);
-            self.capacity_pending |= sent.capacity;
-            if sent.strays {
-                self.strays_told = None;
-            }
+    /// The capacity, if it is to be told; without the kinds when they were told already.
+    fn untold_capacity(&self) -> Option<Capacity> {
+        let mut capacity = self.capacity.clone().filter(|_| self.capacity_pending)?;
+        if self.apis_told {
+            capacity.apis.clear();
         }
+        Some(capacity)
     }
 
     /// When there will be something to report; none if nothing is pending.
@@ -132,7 +133,7 @@ impl Reporter {
             tombstones_done: Vec::new(),
             strays: (self.strays_told.as_ref() != Some(&self.strays))
                 .then(|| self.strays.iter().cloned().collect()),
-            capacity: self.capacity.clone().filter(|_| self.capacity_pending),
+            capacity: self.untold_capacity(),
             full: false,
         };
         let keys = self.fill(&mut report, engine, now);
@@ -140,18 +141,14 @@ impl Reporter {
         self.full_pending &= !report.full;
         let (strays, capacity) = (report.strays.is_some(), report.capacity.is_some());
         self.capacity_pending = false;
+        self.apis_told |= capacity;
         self.strays_told = Some(self.strays.clone());
         self.since = (!self.pending.is_empty()).then_some(now);
         if keys.is_empty() && !strays && !capacity && !report.full {
             return None;
         }
         self.next = self.next.next();
-        self.sent = Some(Sent {
-            seq: report.report_seq,
-            keys,
-            strays,
-            capacity,
-        });
+        self.sent = Some(report.report_seq);
         Some(report)
     }
 

@@ -74,6 +74,8 @@ pub enum Effect {
     },
     /// A report is stored by the hub.
     Reported(ReportSeq),
+    /// The hub lost reports that it had acknowledged: everything is reported again, numbers go on.
+    Forgotten,
     /// Enrolled: write the receipt down.
     Joined(Box<SignedReceipt>),
     /// The enrolment was refused.
@@ -147,6 +149,7 @@ pub struct Session {
     agreed: Option<SessionNumber>,
     confirmed: UnixSeconds,
     outgoing: Option<Outgoing>,
+    acknowledged: ReportSeq,
     effects: Vec<Effect>,
     dropped: u64,
     behind: bool,
@@ -208,6 +211,7 @@ impl Session {
             agreed: None,
             confirmed,
             outgoing: None,
+            acknowledged: ReportSeq(0),
             effects: Vec::new(),
             dropped: 0,
             behind: false,
@@ -520,16 +524,7 @@ impl Session {
                 };
                 intake.handle_chunk(&chunk, ring, holdings, now);
             }
-            Down::ReportAck(ack) => {
-                if self
-                    .outgoing
-                    .as_ref()
-                    .is_some_and(|o| o.report.report_seq <= ack.report_seq)
-                {
-                    self.outgoing = None;
-                    self.effects.push(Effect::Reported(ack.report_seq));
-                }
-            }
+            Down::ReportAck(ack) => self.handle_stored(ack.report_seq),
             Down::BeatAck(ack) => self.confirm(ack.confirmed_time_s),
             Down::Ask(ask) => self.answer(&ask, holdings),
             Down::Revoked(revoked) => {
@@ -580,9 +575,27 @@ impl Session {
         if welcome.session >= lowest && self.agreed != Some(welcome.session) {
             self.agreed = Some(welcome.session);
             self.outgoing = None;
+            self.acknowledged = ReportSeq(0);
             self.effects.push(Effect::Agreed(welcome.session));
-        } else if let Some(outgoing) = &mut self.outgoing {
+            return;
+        }
+        if welcome.last_report < self.acknowledged {
+            self.acknowledged = welcome.last_report;
+            self.outgoing = None;
+            self.effects.push(Effect::Forgotten);
+            return;
+        }
+        self.handle_stored(welcome.last_report);
+        if let Some(outgoing) = &mut self.outgoing {
             outgoing.next = now;
+        }
+    }
+
+    /// The hub has every report up to this number.
+    fn handle_stored(&mut self, seq: ReportSeq) {
+        self.acknowledged = self.acknowledged.max(seq);
+        if self.outgoing.take_if(|o| o.report.report_seq <= seq).is_some() {
+            self.effects.push(Effect::Reported(seq));
         }
     }
 

@@ -8,8 +8,8 @@ use http::{Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -63,8 +63,13 @@ pub struct Page<T> {
     #[serde(default)]
     pub metadata: PageMeta,
     /// The items.
-    #[serde(default = "Vec::new")]
+    #[serde(default = "Vec::new", deserialize_with = "null_is_empty")]
     pub items: Vec<T>,
+}
+
+/// Go prints an empty list as null.
+fn null_is_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    Option::<Vec<T>>::deserialize(from).map(Option::unwrap_or_default)
 }
 
 /// Metadata of a list.

@@ -159,13 +159,10 @@ impl ApiError {
         self.message.starts_with("namespaces \"") && self.message.contains("not found")
     }
 
-    /// 404 for the object itself, not for its kind or namespace.
+    /// 404 for the object itself, not for its kind. To a read or delete only; an apply answers so for a namespace.
     #[must_use]
     pub fn is_object_absent(&self) -> bool {
-        self.status == Some(404)
-            && self.kubernetes == "NotFound"
-            && self.names_object
-            && !self.is_namespace_absent()
+        self.status == Some(404) && self.kubernetes == "NotFound" && self.names_object
     }
 
     /// 404 for the path: the API server does not serve the kind (any more).
