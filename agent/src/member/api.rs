@@ -58,6 +58,7 @@ pub struct Applied {
 
 /// One page of a list.
 #[derive(Debug, Deserialize)]
+#[serde(bound = "T: Deserialize<'de>")]
 pub struct Page<T> {
     /// Continue token and resourceVersion.
     #[serde(default)]
