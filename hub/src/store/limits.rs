@@ -52,3 +52,7 @@ pub const UNACKED_HEADS_KEPT: u64 = 4_096;
 pub const ADOPTIONS_KEPT: u64 = 10;
 /// Shortest time between two sweeps of unreferenced contents.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// Size beyond which the database file does not grow, unless configured otherwise.
+pub const DATABASE_BYTES: u64 = 64 << 30;
+/// Size of a database page.
+pub const PAGE_BYTES: u64 = 4_096;

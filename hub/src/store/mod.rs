@@ -8,7 +8,9 @@
 //! - a revision becomes visible only after every earlier one, and is never used twice;
 //! - corrupt is never treated as absent.
 
+mod backup;
 mod body;
+mod check;
 mod compaction;
 mod cursor;
 mod error;
@@ -24,7 +26,7 @@ mod seal;
 mod writer;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
@@ -35,6 +37,7 @@ use shared::time::UnixSeconds;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, oneshot};
 
 pub use body::BodyError;
+pub use check::Finding;
 pub use cursor::Cursor;
 pub use error::{CommitError, Compacted, StoreError};
 pub use memory::Changes;
@@ -51,6 +54,21 @@ pub struct Store {
     inner: Arc<Inner>,
 }
 
+/// What an operator may set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    /// The database file grows no further; beyond, writes are refused as when the disk is full.
+    pub database_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            database_bytes: limits::DATABASE_BYTES,
+        }
+    }
+}
+
 struct Inner {
     memory: Arc<RwLock<Memory>>,
     /// Reads of fleet rows; sees what was committed, which is what was answered.
@@ -60,6 +78,8 @@ struct Inner {
     commands: mpsc::Sender<Command>,
     permits: Arc<Semaphore>,
     fleet: FleetId,
+    /// Path of the database file.
+    database: PathBuf,
 }
 
 impl fmt::Debug for Store {
@@ -85,7 +105,15 @@ impl Store {
     /// # Errors
     /// Missing, in use, newer schema, corrupt, wrong storage key.
     pub fn open(dir: &Path, now: UnixSeconds) -> Result<Store, StoreError> {
-        open::open(dir, now)
+        open::open(dir, now, Options::default())
+    }
+
+    /// As [`Store::open`], with other bounds.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open_with(dir: &Path, now: UnixSeconds, options: Options) -> Result<Store, StoreError> {
+        open::open(dir, now, options)
     }
 
     /// Flushes and ends the writer. Later writes get [`StoreError::Closed`]; reads go on.
@@ -274,5 +302,9 @@ where
     }
 }
 
+#[cfg(test)]
+mod durability_tests;
+#[cfg(test)]
+mod replay_tests;
 #[cfg(test)]
 mod tests;

@@ -18,7 +18,7 @@ use super::memory::Memory;
 use super::object::Revision;
 use super::seal::StorageKey;
 use super::writer::Writer;
-use super::{Inner, Store, limits, objects, schema};
+use super::{Inner, Options, Store, limits, objects, schema};
 
 const DATABASE: &str = "hub.db";
 const STORAGE_KEY: &str = "storage.key";
@@ -66,7 +66,7 @@ pub(super) fn create(dir: &Path) -> Result<(), StoreError> {
 }
 
 /// See [`Store::open`].
-pub(super) fn open(dir: &Path, now: UnixSeconds) -> Result<Store, StoreError> {
+pub(super) fn open(dir: &Path, now: UnixSeconds, options: Options) -> Result<Store, StoreError> {
     let database = dir.join(DATABASE);
     if !database.exists() {
         return Err(StoreError::Missing {
@@ -82,6 +82,10 @@ pub(super) fn open(dir: &Path, now: UnixSeconds) -> Result<Store, StoreError> {
     db.set_prepared_statement_cache_capacity(256);
     schema::prepare(&db)?;
     schema::migrate(&mut db)?;
+    db.execute_batch(&format!(
+        "PRAGMA max_page_count = {}",
+        options.database_bytes / limits::PAGE_BYTES
+    ))?;
     let start = start_revisions(&mut db, now)?;
     let mut memory = Memory::new(start.last_durable, start.first, start.floor);
     objects::load(&db, &key, &mut memory)?;
@@ -122,6 +126,7 @@ pub(super) fn open(dir: &Path, now: UnixSeconds) -> Result<Store, StoreError> {
         commands,
         permits,
         fleet,
+        database,
     };
     Ok(Store {
         inner: Arc::new(inner),

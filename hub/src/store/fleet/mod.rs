@@ -19,6 +19,7 @@ pub use facts::{ClusterFacts, ClusterRow, ReadyFact};
 pub(super) use gc::collect;
 pub use reports::{Ingested, TargetReport};
 pub use sets::CurrentSet;
+pub(super) use sets::{content_digests, noted_digest};
 pub use targets::{Target, TargetState, Tombstoned};
 
 #[cfg(test)]

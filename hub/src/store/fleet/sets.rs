@@ -272,6 +272,28 @@ pub(super) fn touch_binding(batch: &mut Batch<'_>, binding: &BindingRef, id: i64
     Ok(())
 }
 
+/// The digest that was noted with the newest set of a cluster; none before the first.
+pub(in crate::store) fn noted_digest(
+    db: &Connection,
+    cluster: &ClusterName,
+) -> Result<Option<Digest>, StoreError> {
+    Ok(read_cluster(db, cluster)?.and_then(|row| row.digest))
+}
+
+/// Digests of all stored contents.
+pub(in crate::store) fn content_digests(db: &Connection) -> Result<Vec<Digest>, StoreError> {
+    let mut statement = db.prepare_cached("SELECT digest FROM content ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    let mut digests = Vec::new();
+    while let Some(row) = rows.next()? {
+        digests.push(intern::digest(
+            "digest of a content",
+            row.get_ref(0)?.as_blob().map_err(column)?,
+        )?);
+    }
+    Ok(digests)
+}
+
 /// The set that the rows of a cluster make.
 pub(super) fn load_set(db: &Connection, cluster: &ClusterName, id: i64) -> Result<Set, StoreError> {
     let mut statement = db.prepare_cached(
