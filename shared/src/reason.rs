@@ -49,6 +49,10 @@ reasons! {
     NoPolicy stays,
     /// The policy selects no cluster that exists.
     NoClusterFits stays,
+    /// The clusters that may be used have too little free room.
+    Unschedulable retry,
+    /// The spread constraints of the policy cannot be met.
+    SpreadNotMet stays,
     /// The policy uses a field that is not supported yet; the message names it.
     UnsupportedField stays,
     /// Two policies of equal rank match; the message names both.

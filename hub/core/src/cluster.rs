@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::estimate::{self, Grade, Summary};
 use crate::policy::Toleration;
 
 /// A cluster as the planner sees it.
@@ -23,6 +24,10 @@ pub struct Cluster {
     pub taints: Vec<Taint>,
     /// Is it being removed? Nothing new goes there, and what is there is withdrawn.
     pub deleting: bool,
+    /// What it has and uses; `None`: it has not reported yet, so nothing is known to fit.
+    pub summary: Option<Summary>,
+    /// Its resource models.
+    pub grades: Vec<Grade>,
     /// What it serves, as (group/version, kind). `None`: it has not said yet, so it is not judged by this.
     pub apis: Option<BTreeSet<(String, String)>>,
 }
@@ -65,6 +70,10 @@ impl Cluster {
                 })
                 .collect(),
             deleting: !metadata["deletionTimestamp"].is_null(),
+            summary: Some(&status["resourceSummary"])
+                .filter(|s| s.is_object())
+                .map(Summary::read),
+            grades: estimate::grades(&spec["resourceModels"]),
             apis: enablements.map(|list| {
                 let kinds = |group: &Value| -> Vec<(String, String)> {
                     items(&group["resources"])

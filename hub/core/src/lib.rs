@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod convert;
 pub mod discovery;
 pub mod divide;
+pub mod estimate;
 pub mod explain;
 pub mod guard;
 pub mod intake;

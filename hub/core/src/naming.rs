@@ -33,12 +33,13 @@ pub fn binding_name(kind: &str, name: &str) -> String {
 
 /// Name of the work of an object. The namespace is empty for cluster-scoped objects.
 pub fn work_name(kind: &str, name: &str, namespace: &str) -> String {
+    let name = name.replace(':', ".");
     let key = if namespace.is_empty() {
         format!("{name}-{kind}")
     } else {
         format!("{namespace}-{name}-{kind}")
     };
-    format!("{}-{}", name.replace(':', "."), short_hash(&key.to_lowercase())).to_lowercase()
+    format!("{name}-{}", short_hash(&key.to_lowercase())).to_lowercase()
 }
 
 /// Namespace in which the works of a cluster are shown.

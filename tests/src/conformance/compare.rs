@@ -83,11 +83,38 @@ fn same(expected: &Value, found: &Value) -> bool {
         (Value::String(a), Value::String(b)) => a == b || stands_for(a, b),
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
         (Value::Object(a), Value::Object(b)) => {
+            let member = |key: &str, value: &Value, other: &Value| {
+                if QUANTITIES.contains(&key) {
+                    same_quantities(value, other)
+                } else {
+                    same(value, other)
+                }
+            };
             a.len() == b.len()
                 && a.iter()
-                    .all(|(key, value)| b.get(key).is_some_and(|other| same(value, other)))
+                    .all(|(key, value)| b.get(key).is_some_and(|other| member(key, value, other)))
         }
         _ => expected == found,
+    }
+}
+
+/// Members whose values are quantities by resource.
+const QUANTITIES: [&str; 4] = ["resourceRequest", "allocatable", "allocated", "allocating"];
+
+/// Quantities are compared by value: `1000m` is `1`.
+fn same_quantities(expected: &Value, found: &Value) -> bool {
+    let quantity = |value: &Value| value.as_str().and_then(|text| text.parse::<Quantity>().ok());
+    let equal = |a: &Value, b: &Value| match (quantity(a), quantity(b)) {
+        (Some(a), Some(b)) => a == b,
+        _ => same(a, b),
+    };
+    match (expected, found) {
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .all(|(key, value)| b.get(key).is_some_and(|other| equal(value, other)))
+        }
+        _ => same(expected, found),
     }
 }
 

@@ -24,6 +24,9 @@ pub const AFFINITY_GROUP_ANNOTATION: &str = "fleet.pinnace.dev/affinity-group";
 /// Annotation with the digest of the template that the works were rendered from; it tells a user's edit from a new status.
 pub const TEMPLATE_DIGEST_ANNOTATION: &str = "fleet.pinnace.dev/template-digest";
 
+/// Annotation with the `rescheduleTriggeredAt` that was followed last, so that each is followed once.
+const RESCHEDULED_ANNOTATION: &str = "fleet.pinnace.dev/rescheduled-for";
+
 /// The label that carries the id of a binding of this scope.
 pub fn id_label(namespace: &str) -> &'static str {
     if namespace.is_empty() {
@@ -42,6 +45,8 @@ pub(super) struct Former {
     pub(super) suspension: Option<Suspension>,
     pub(super) evicted: Vec<String>,
     pub(super) preserve: bool,
+    /// `rescheduleTriggeredAt` was set since the last scheduling.
+    pub(super) asks_for_a_new_start: bool,
 }
 
 fn text<'a>(map: &'a Value, key: &str) -> Option<&'a str> {
@@ -72,6 +77,8 @@ impl Former {
                 .filter_map(|t| Some(text(t, "fromCluster")?.to_owned()))
                 .collect(),
             preserve: spec["preserveResourcesOnDeletion"] == true,
+            asks_for_a_new_start: text(spec, "rescheduleTriggeredAt")
+                .is_some_and(|trigger| text(notes, RESCHEDULED_ANNOTATION) != Some(trigger)),
         }
     }
 }

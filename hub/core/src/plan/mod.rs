@@ -163,7 +163,7 @@ pub struct Note {
 pub struct ScheduledCondition {
     /// Is it scheduled?
     pub status: bool,
-    /// The reference's reason: `Success`, `NoClusterFit` or `SchedulerError`.
+    /// The reference's reason: `Success`, `NoClusterFit`, `Unschedulable` or `SchedulerError`.
     pub reason: &'static str,
     /// In words.
     pub message: String,
@@ -395,7 +395,7 @@ impl Pass<'_> {
             scheduled: plan
                 .scheduled
                 .as_ref()
-                .is_some_and(|condition| condition.reason != "SchedulerError"),
+                .is_some_and(|condition| matches!(condition.reason, "Success" | "NoClusterFit")),
             group: group.as_deref(),
             suspension: suspension.as_ref(),
         };
@@ -459,16 +459,21 @@ impl Pass<'_> {
             );
             return self.former.group.clone();
         }
+        let requests = replicas.and_then(|r| r.requirements.as_ref()).map(|required| {
+            let read = |(name, text): (&String, &String)| Some((name.clone(), text.parse().ok()?));
+            required.resource_request.iter().filter_map(read).collect()
+        });
         let request = Request {
             api_version: &self.template.api_version,
             kind: &self.template.key.kind,
             uid: &self.template.uid,
             replicas: replicas.map_or(0, |r| r.replicas),
             workload: replicas.is_some(),
+            requests: requests.as_ref(),
             placement: &policy.spec.placement,
             previous: &self.former.shares,
             observed_group: self.former.group.as_deref(),
-            fresh: false,
+            fresh: self.former.asks_for_a_new_start,
             evicted: &self.former.evicted,
             empty_shares: EmptyShares::KeepAtZero,
         };
@@ -486,19 +491,19 @@ impl Pass<'_> {
             }
             Err(error) => {
                 let message = format!("{}: {error}", policy.reference);
-                plan.note(Reason::NoClusterFits, message.clone());
-                let (reason, keep) = match error {
+                let reason = error.reason();
+                let code = match error {
                     ScheduleError::NoClusterFit { refused, .. } => {
                         plan.refused = refused;
-                        ("NoClusterFit", false)
+                        Reason::NoClusterFits
                     }
-                    ScheduleError::NoClusterSelected | ScheduleError::UnsupportedStrategy => {
-                        ("SchedulerError", true)
-                    }
+                    ScheduleError::Unschedulable(_) => Reason::Unschedulable,
+                    ScheduleError::Spread(_) | ScheduleError::NoClusterSelected => Reason::SpreadNotMet,
                 };
-                if keep {
+                if code != Reason::NoClusterFits {
                     plan.targets = self.former.shares.clone();
                 }
+                plan.note(code, message.clone());
                 plan.scheduled = Some(ScheduledCondition {
                     status: false,
                     reason,

@@ -1,9 +1,11 @@
 //! One adapter per folder of cases: converts types, calls the function of the stage.
 
 mod apply;
+mod compact;
 mod interpretation;
 mod naming;
 mod overrides;
+mod placing;
 mod scheduler;
 mod validation;
 

@@ -1,4 +1,4 @@
-//! `naming/*`: names, `hub_core::naming`.
+//! `naming/*`: names, `hub_core::naming`, and the suspension of bindings.
 
 use hub_core::naming;
 use serde_json::{Value, json};
@@ -8,6 +8,10 @@ use super::super::{Answer, Case};
 pub(super) fn answer(case: &Case) -> Answer {
     match case.op.as_str() {
         "names" => names(&case.input),
+        "binding.mergeSuspension" => match super::scheduler::suspension(&case.input["binding"], &case.input["policy"]) {
+            Answer::Result(merged) => Answer::Result(merged["merged"].clone()),
+            other => other,
+        },
         _ => Answer::Unsupported,
     }
 }

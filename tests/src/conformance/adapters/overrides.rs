@@ -7,7 +7,7 @@ use hub_core::policy::{AnyOverridePolicy, ImageComponent, OverrideOperator};
 use serde_json::{Value, json};
 
 use super::super::{Answer, Case};
-use super::scheduler::cluster;
+use super::compact::{cluster, string_map};
 
 pub(super) fn answer(case: &Case) -> Answer {
     match case.op.as_str() {
@@ -55,7 +55,7 @@ fn override_object(input: &Value) -> Answer {
         return Answer::error();
     };
     let here: Cluster = cluster(&input["cluster"]);
-    let labels = super::scheduler::string_map(&input["object"]["metadata"]["labels"]);
+    let labels = string_map(&input["object"]["metadata"]["labels"]);
     let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
     let (api_version, kind) = (text(&object["apiVersion"]), text(&object["kind"]));
     let (namespace, name) = (

@@ -3,6 +3,8 @@
 //! Webster's method hands out seats one by one, so a larger total never lowers anybody's share, and every share stays
 //! within one of its exact quota for the totals people use.
 
+pub mod dynamic;
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
 

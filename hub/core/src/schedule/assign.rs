@@ -1,0 +1,139 @@
+//! Division over the selected clusters, tier by tier.
+
+use super::filter::group_in_use;
+use super::{Candidate, EmptyShares, Request, ScheduleError};
+use crate::cluster::Cluster;
+use crate::divide::dynamic::{ByRoom, NotEnoughRoom, by_room};
+use crate::divide::{self, Share};
+use crate::policy::{DivisionPreference, ReplicaScheduling, SchedulingType};
+
+/// How replicas are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Every cluster gets all.
+    Duplicated,
+    /// By fixed weights.
+    StaticWeight,
+    /// By free room.
+    DynamicWeight,
+    /// Over as few clusters as possible.
+    Aggregated,
+}
+
+/// The strategy a placement asks for. Without one it is Duplicated; a dynamic weight wins over fixed ones.
+pub fn strategy(scheduling: Option<&ReplicaScheduling>) -> Strategy {
+    let Some(scheduling) = scheduling else {
+        return Strategy::Duplicated;
+    };
+    if scheduling.replica_scheduling_type == SchedulingType::Duplicated {
+        return Strategy::Duplicated;
+    }
+    let weights = scheduling.weight_preference.as_ref();
+    match scheduling.replica_division_preference {
+        Some(DivisionPreference::Aggregated) => Strategy::Aggregated,
+        _ if weights.is_some_and(|weights| !weights.dynamic_weight.is_empty()) => Strategy::DynamicWeight,
+        _ => Strategy::StaticWeight,
+    }
+}
+
+/// Divides over selected clusters, given in rank order.
+///
+/// # Errors
+/// There is no cluster, or not room enough.
+pub fn assign(selected: &[Candidate<'_>], request: &Request<'_>) -> Result<Vec<Share>, ScheduleError> {
+    if selected.is_empty() {
+        return Err(ScheduleError::NoClusterSelected);
+    }
+    let everywhere = || divide::duplicated(0, selected.iter().map(|candidate| candidate.cluster));
+    if !request.workload {
+        return Ok(everywhere());
+    }
+    let mut shares = if flows_over(request) {
+        tiers(selected, request)?
+    } else {
+        one_tier(selected, request.replicas, request)?
+    };
+    if !(request.empty_shares == EmptyShares::KeepAtZero && request.replicas == 0) {
+        shares.retain(|share| share.replicas > 0);
+    }
+    if request.empty_shares == EmptyShares::Keep {
+        let missing = |zero: &Share| shares.iter().all(|share| share.cluster != zero.cluster);
+        let missing: Vec<Share> = everywhere().into_iter().filter(missing).collect();
+        shares.extend(missing);
+    }
+    Ok(shares)
+}
+
+fn one_tier(
+    selected: &[Candidate<'_>],
+    replicas: i64,
+    request: &Request<'_>,
+) -> Result<Vec<Share>, NotEnoughRoom> {
+    let scheduling = request.placement.replica_scheduling.as_ref();
+    let clusters: Vec<&Cluster> = selected.iter().map(|candidate| candidate.cluster).collect();
+    let room = |how| {
+        by_room(
+            how,
+            replicas,
+            selected,
+            request.previous,
+            request.fresh,
+            request.uid,
+        )
+    };
+    match strategy(scheduling) {
+        Strategy::Duplicated => Ok(divide::duplicated(replicas, clusters)),
+        Strategy::StaticWeight => {
+            let preference = scheduling.and_then(|scheduling| scheduling.weight_preference.as_ref());
+            Ok(divide::static_weights(
+                replicas,
+                &clusters,
+                preference,
+                request.uid,
+            ))
+        }
+        Strategy::DynamicWeight => room(ByRoom::DynamicWeight),
+        Strategy::Aggregated => room(ByRoom::Aggregated),
+    }
+}
+
+fn flows_over(request: &Request<'_>) -> bool {
+    request.placement.cluster_affinity.is_none()
+        && group_in_use(request.placement, request.observed_group)
+            .is_some_and(|group| group.overflow_affinities.is_some())
+}
+
+/// Fills each tier to what it can hold before the next. Shrinking thus empties the last tier first.
+fn tiers(selected: &[Candidate<'_>], request: &Request<'_>) -> Result<Vec<Share>, NotEnoughRoom> {
+    let mut remaining = request.replicas;
+    let mut shares = Vec::new();
+    let last = selected
+        .iter()
+        .map(|candidate| candidate.overflow)
+        .max()
+        .unwrap_or(0);
+    for tier in 0..=last {
+        let members: Vec<Candidate<'_>> = selected
+            .iter()
+            .copied()
+            .filter(|candidate| candidate.overflow == tier)
+            .collect();
+        let room = members
+            .iter()
+            .map(|candidate| candidate.available)
+            .fold(0_i64, i64::saturating_add);
+        let here = remaining.min(room);
+        if members.is_empty() || remaining == 0 {
+            continue;
+        }
+        shares.extend(one_tier(&members, here, request)?);
+        remaining -= here;
+    }
+    if remaining > 0 {
+        return Err(NotEnoughRoom {
+            wanted: request.replicas,
+            free: request.replicas - remaining,
+        });
+    }
+    Ok(shares)
+}
