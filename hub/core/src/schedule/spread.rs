@@ -5,7 +5,7 @@
 //! admission for now.
 
 use super::{Candidate, Strategy, strategy};
-use crate::policy::{Placement, SpreadConstraint};
+use crate::policy::{DivisionPreference, Placement, SpreadConstraint};
 
 /// Why the constraints cannot be met.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,13 +63,15 @@ fn lower(constraint: Option<&SpreadConstraint>) -> i64 {
     constraint.map_or(0, |constraint| constraint.min_groups)
 }
 
-/// Static weights look at nothing but the weights, so constraints do not apply to them.
+/// Static weights look at nothing but the weights, so constraints do not apply to them. A list of weights that is there
+/// but empty counts as none: the constraints apply.
 fn ignored(placement: &Placement) -> bool {
-    let weights = placement
-        .replica_scheduling
-        .as_ref()
-        .and_then(|scheduling| scheduling.weight_preference.as_ref());
-    strategy(placement.replica_scheduling.as_ref()) == Strategy::StaticWeight
+    let Some(scheduling) = &placement.replica_scheduling else {
+        return false;
+    };
+    let weights = scheduling.weight_preference.as_ref();
+    strategy(Some(scheduling)) == Strategy::StaticWeight
+        && scheduling.replica_division_preference == Some(DivisionPreference::Weighted)
         && weights.is_none_or(|weights| !weights.static_weight_list.is_empty())
 }
 

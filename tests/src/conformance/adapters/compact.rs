@@ -32,7 +32,12 @@ pub(super) fn strings(value: &Value) -> Vec<String> {
 }
 
 pub(super) fn string_map(value: &Value) -> BTreeMap<String, String> {
-    value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
+    value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.clone(), text(value)))
+        .collect()
 }
 
 pub(super) fn cluster(compact: &Value) -> Cluster {
@@ -42,7 +47,10 @@ pub(super) fn cluster(compact: &Value) -> Cluster {
         effect: text(&taint["effect"]),
     };
     let kinds = |group: &Value| -> Vec<(String, String)> {
-        strings(&group["kinds"]).into_iter().map(|kind| (text(&group["groupVersion"]), kind)).collect()
+        strings(&group["kinds"])
+            .into_iter()
+            .map(|kind| (text(&group["groupVersion"]), kind))
+            .collect()
     };
     let grade = |grade: &Value| Grade {
         grade: number(&grade["grade"]),
@@ -69,7 +77,9 @@ pub(super) fn summary(compact: &Value) -> Option<Summary> {
         allocatable: resources(&compact["allocatable"]),
         allocated: resources(&compact["allocated"]),
         allocating: resources(&compact["allocating"]),
-        nodes: items(&compact["modelCounts"]).map(|c| (number(&c["grade"]), number(&c["count"]))).collect(),
+        nodes: items(&compact["modelCounts"])
+            .map(|c| (number(&c["grade"]), number(&c["count"])))
+            .collect(),
     })
 }
 
@@ -100,13 +110,24 @@ impl Candidates {
 }
 
 pub(super) fn shares(value: &Value) -> Vec<Share> {
-    items(value).map(|one| Share { cluster: text(&one["name"]), replicas: number(&one["replicas"]) }).collect()
+    items(value)
+        .map(|one| Share {
+            cluster: text(&one["name"]),
+            replicas: number(&one["replicas"]),
+        })
+        .collect()
 }
 
 pub(super) fn targets(shares: &[Share]) -> Value {
-    shares.iter().map(|share| json!({"name": share.cluster, "replicas": share.replicas})).collect()
+    shares
+        .iter()
+        .map(|share| json!({"name": share.cluster, "replicas": share.replicas}))
+        .collect()
 }
 
 pub(super) fn names(candidates: &[Candidate<'_>]) -> Value {
-    candidates.iter().map(|candidate| json!(candidate.cluster.name)).collect()
+    candidates
+        .iter()
+        .map(|candidate| json!(candidate.cluster.name))
+        .collect()
 }

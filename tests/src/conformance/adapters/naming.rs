@@ -8,10 +8,12 @@ use super::super::{Answer, Case};
 pub(super) fn answer(case: &Case) -> Answer {
     match case.op.as_str() {
         "names" => names(&case.input),
-        "binding.mergeSuspension" => match super::scheduler::suspension(&case.input["binding"], &case.input["policy"]) {
-            Answer::Result(merged) => Answer::Result(merged["merged"].clone()),
-            other => other,
-        },
+        "binding.mergeSuspension" => {
+            match super::scheduler::suspension(&case.input["binding"], &case.input["policy"]) {
+                Answer::Result(merged) => Answer::Result(merged["merged"].clone()),
+                other => other,
+            }
+        }
         _ => Answer::Unsupported,
     }
 }

@@ -19,27 +19,44 @@ pub(super) fn answer(case: &Case) -> Answer {
     match case.op.as_str() {
         "assignStaticWeight" => static_weight(input),
         "assignDuplicated" => {
-            let clusters: Vec<Cluster> = items(&input["candidates"]).map(|one| cluster(&one["cluster"])).collect();
-            Answer::Result(json!({"targets": targets(&divide::duplicated(number(&input["replicas"]), &clusters))}))
+            let clusters: Vec<Cluster> = items(&input["candidates"])
+                .map(|one| cluster(&one["cluster"]))
+                .collect();
+            Answer::Result(
+                json!({"targets": targets(&divide::duplicated(number(&input["replicas"]), &clusters))}),
+            )
         }
         "allocateSeats" => seats(input),
         "dispenseByWeight" => {
             let weight = |one: &Value| (text(&one["cluster"]), number(&one["weight"]));
             let weights: Vec<(String, i64)> = items(&input["weights"]).map(weight).collect();
             let (new, uid) = (number(&input["newReplicas"]), text(&input["uid"]));
-            Answer::Result(targets(&divide::dispense(new, &weights, &shares(&input["initial"]), &uid)))
+            Answer::Result(targets(&divide::dispense(
+                new,
+                &weights,
+                &shares(&input["initial"]),
+                &uid,
+            )))
         }
         "divideDynamic" => divide_dynamic(input),
         "assignDynamic" => assign_dynamic(input),
-        "allowedPods" => Answer::Result(json!({"pods": summary(&input["summary"]).unwrap_or_default().free_pods()})),
+        "allowedPods" => {
+            Answer::Result(json!({"pods": summary(&input["summary"]).unwrap_or_default().free_pods()}))
+        }
         "estimateReplicasFromSummary" => {
-            let fits = summary(&input["summary"]).unwrap_or_default().fits(&requests(input).unwrap_or_default());
+            let fits = summary(&input["summary"])
+                .unwrap_or_default()
+                .fits(&requests(input).unwrap_or_default());
             Answer::Result(json!({"replicas": fits}))
         }
         "estimateReplicasFromModels" => {
-            match estimate::fits_by_models(&cluster(&input["cluster"]), &requests(input).unwrap_or_default()) {
+            match estimate::fits_by_models(&cluster(&input["cluster"]), &requests(input).unwrap_or_default())
+            {
                 Some(fits) => Answer::Result(json!({"replicas": fits})),
-                None => Answer::Error { kind: "Other", code: "" },
+                None => Answer::Error {
+                    kind: "Other",
+                    code: "",
+                },
             }
         }
         "estimateReplicas" => estimate_replicas(input),
@@ -61,13 +78,21 @@ fn requests(input: &Value) -> Option<Resources> {
 }
 
 fn static_weight(input: &Value) -> Answer {
-    let clusters: Vec<Cluster> = items(&input["candidates"]).map(|one| cluster(&one["cluster"])).collect();
-    let Ok(preference) = serde_json::from_value::<Option<ClusterPreferences>>(input["weightPreference"].clone()) else {
+    let clusters: Vec<Cluster> = items(&input["candidates"])
+        .map(|one| cluster(&one["cluster"]))
+        .collect();
+    let Ok(preference) =
+        serde_json::from_value::<Option<ClusterPreferences>>(input["weightPreference"].clone())
+    else {
         return Answer::error();
     };
     let all: Vec<&Cluster> = clusters.iter().collect();
-    let mut result =
-        divide::static_weights(number(&input["replicas"]), &all, preference.as_ref(), &text(&input["uid"]));
+    let mut result = divide::static_weights(
+        number(&input["replicas"]),
+        &all,
+        preference.as_ref(),
+        &text(&input["uid"]),
+    );
     if input["dropZeroRows"] == true {
         result.retain(|share| share.replicas > 0);
     }
@@ -98,9 +123,17 @@ fn by_room(input: &Value) -> Option<ByRoom> {
 }
 
 fn divide_dynamic(input: &Value) -> Answer {
-    let Some(how) = by_room(input) else { return Answer::error() };
+    let Some(how) = by_room(input) else {
+        return Answer::error();
+    };
     let (wanted, uid) = (number(&input["targetReplicas"]), text(&input["uid"]));
-    match dynamic::divide(how, wanted, shares(&input["available"]), &shares(&input["previous"]), &uid) {
+    match dynamic::divide(
+        how,
+        wanted,
+        shares(&input["available"]),
+        &shares(&input["previous"]),
+        &uid,
+    ) {
         Ok(mut result) => {
             result.retain(|share| share.replicas > 0);
             Answer::Result(json!({"targets": targets(&result)}))
@@ -110,10 +143,16 @@ fn divide_dynamic(input: &Value) -> Answer {
 }
 
 fn assign_dynamic(input: &Value) -> Answer {
-    let Some(how) = by_room(input) else { return Answer::error() };
+    let Some(how) = by_room(input) else {
+        return Answer::error();
+    };
     let candidates = Candidates::read(&input["candidates"]);
     let fresh = input["mode"] == "Fresh";
-    let (replicas, previous, uid) = (number(&input["replicas"]), shares(&input["previous"]), text(&input["uid"]));
+    let (replicas, previous, uid) = (
+        number(&input["replicas"]),
+        shares(&input["previous"]),
+        text(&input["uid"]),
+    );
     match dynamic::by_room(how, replicas, &candidates.all(), &previous, fresh, &uid) {
         Ok(result) => Answer::Result(json!({"targets": targets(&result)})),
         Err(error) => schedule_error(&error.into()),
@@ -121,7 +160,10 @@ fn assign_dynamic(input: &Value) -> Answer {
 }
 
 fn estimate_replicas(input: &Value) -> Answer {
-    if input["assumed"].as_object().is_some_and(|assumed| !assumed.is_empty()) {
+    if input["assumed"]
+        .as_object()
+        .is_some_and(|assumed| !assumed.is_empty())
+    {
         return Answer::Unsupported;
     }
     let requests = requests(input);
@@ -134,14 +176,23 @@ fn estimate_replicas(input: &Value) -> Answer {
 }
 
 fn group_score(input: &Value) -> Answer {
-    let Ok(scheduling) = serde_json::from_value::<Option<ReplicaScheduling>>(input["replicaScheduling"].clone()) else {
+    let Ok(scheduling) =
+        serde_json::from_value::<Option<ReplicaScheduling>>(input["replicaScheduling"].clone())
+    else {
         return Answer::error();
     };
     let duplicated = schedule::strategy(scheduling.as_ref()) == Strategy::Duplicated;
     let score = |group: &Value| {
-        let members: Vec<(i64, i64)> =
-            items(group).map(|one| (number(&one["score"]), number(&one["availableReplicas"]))).collect();
-        spread::group_score(&members, duplicated, number(&input["replicas"]), number(&input["minGroups"]), 0)
+        let members: Vec<(i64, i64)> = items(group)
+            .map(|one| (number(&one["score"]), number(&one["availableReplicas"])))
+            .collect();
+        spread::group_score(
+            &members,
+            duplicated,
+            number(&input["replicas"]),
+            number(&input["minGroups"]),
+            0,
+        )
     };
     let mut result = json!({"scoreA": score(&input["groupA"])});
     if input["groupB"].is_array() {
@@ -160,7 +211,12 @@ fn select_groups(input: &Value) -> Answer {
     };
     let groups: Vec<Group> = items(&input["groups"]).map(group).collect();
     let max = usize::try_from(number(&input["maxGroups"])).unwrap_or(0);
-    let chosen = spread::select_groups(&groups, number(&input["minGroups"]), max, number(&input["targetSize"]));
+    let chosen = spread::select_groups(
+        &groups,
+        number(&input["minGroups"]),
+        max,
+        number(&input["targetSize"]),
+    );
     Answer::Result(json!({"groups": chosen}))
 }
 
@@ -174,7 +230,11 @@ fn selected(result: Result<Vec<Candidate<'_>>, SpreadError>) -> Answer {
 fn select_best(input: &Value) -> Answer {
     let candidates = Candidates::read(&input["clusters"]);
     match read::<Placement>(&input["placement"]) {
-        Some(placement) => selected(spread::select(&placement, candidates.all(), number(&input["needReplicas"]))),
+        Some(placement) => selected(spread::select(
+            &placement,
+            candidates.all(),
+            number(&input["needReplicas"]),
+        )),
         None => Answer::error(),
     }
 }
@@ -183,7 +243,9 @@ fn by_region(input: &Value) -> Answer {
     let Some(placement) = read::<Placement>(&json!({"spreadConstraints": input["spreadConstraints"]})) else {
         return Answer::error();
     };
-    let members: Vec<Candidates> = items(&input["regions"]).map(|one| Candidates::read(&one["clusters"])).collect();
+    let members: Vec<Candidates> = items(&input["regions"])
+        .map(|one| Candidates::read(&one["clusters"]))
+        .collect();
     let regions: Vec<Region<'_>> = items(&input["regions"])
         .zip(&members)
         .map(|(region, members)| Region {
@@ -197,10 +259,16 @@ fn by_region(input: &Value) -> Answer {
 
 fn select_clusters(input: &Value) -> Answer {
     let candidates = Candidates::read(&input["scored"]);
-    let Some(placement) = read::<Placement>(&input["placement"]) else { return Answer::error() };
+    let Some(placement) = read::<Placement>(&input["placement"]) else {
+        return Answer::error();
+    };
     let mut ranked = candidates.all();
     ranked.sort_by(Candidate::by_rank);
-    selected(spread::select(&placement, ranked, number(&input["spec"]["replicas"])))
+    selected(spread::select(
+        &placement,
+        ranked,
+        number(&input["spec"]["replicas"]),
+    ))
 }
 
 /// Calls `ask` with the request that a binding in the cases' form describes.
@@ -208,14 +276,23 @@ fn with_request<T>(input: &Value, ask: impl FnOnce(&Request<'_>) -> T) -> Option
     let (spec, status) = (&input["spec"], &input["status"]);
     let placement: Placement = read(&spec["placement"])?;
     let previous = shares(&spec["clusters"]);
-    let evicted: Vec<String> = items(&spec["gracefulEvictionTasks"]).map(|task| text(&task["fromCluster"])).collect();
+    let evicted: Vec<String> = items(&spec["gracefulEvictionTasks"])
+        .map(|task| text(&task["fromCluster"]))
+        .collect();
     let resource = &spec["resource"];
-    let (api_version, kind, uid) = (text(&resource["apiVersion"]), text(&resource["kind"]), text(&resource["uid"]));
+    let (api_version, kind, uid) = (
+        text(&resource["apiVersion"]),
+        text(&resource["kind"]),
+        text(&resource["uid"]),
+    );
     let replicas = number(&spec["replicas"]);
     let requests = requests(spec);
     let components = items(&spec["components"]).count();
     // RFC 3339 in UTC: later is larger as text.
-    let (triggered, last) = (spec["rescheduleTriggeredAt"].as_str(), status["lastScheduledTime"].as_str());
+    let (triggered, last) = (
+        spec["rescheduleTriggeredAt"].as_str(),
+        status["lastScheduledTime"].as_str(),
+    );
     Some(ask(&Request {
         api_version: &api_version,
         kind: &kind,
@@ -226,9 +303,15 @@ fn with_request<T>(input: &Value, ask: impl FnOnce(&Request<'_>) -> T) -> Option
         placement: &placement,
         previous: &previous,
         observed_group: status["schedulerObservingAffinityName"].as_str(),
-        fresh: triggered.zip(last).is_some_and(|(triggered, last)| triggered > last),
+        fresh: triggered
+            .zip(last)
+            .is_some_and(|(triggered, last)| triggered > last),
         evicted: &evicted,
-        empty_shares: if input["emptyWorkloadPropagation"] == true { EmptyShares::Keep } else { EmptyShares::Drop },
+        empty_shares: if input["emptyWorkloadPropagation"] == true {
+            EmptyShares::Keep
+        } else {
+            EmptyShares::Drop
+        },
     }))
 }
 
@@ -244,9 +327,9 @@ fn filter_cluster(input: &Value) -> Answer {
     let here = cluster(&input["cluster"]);
     match with_request(input, |request| schedule::filter(filter, &here, request)) {
         Some(Ok(())) => Answer::Result(json!({"result": "Success"})),
-        Some(Err(schedule::Refusal::Taint { key, value, effect })) => {
-            Answer::Result(json!({"result": "Unschedulable", "untoleratedTaint": format!("{key}={value}:{effect}")}))
-        }
+        Some(Err(schedule::Refusal::Taint { key, value, effect })) => Answer::Result(
+            json!({"result": "Unschedulable", "untoleratedTaint": format!("{key}={value}:{effect}")}),
+        ),
         Some(Err(_)) => Answer::Result(json!({"result": "Unschedulable"})),
         None => Answer::error(),
     }
@@ -257,7 +340,10 @@ fn assign(input: &Value) -> Answer {
     match with_request(input, |request| schedule::assign(&candidates.all(), request)) {
         Some(Ok(result)) => Answer::Result(json!({"targets": targets(&result)})),
         Some(Err(error)) => schedule_error(&error),
-        None => Answer::Error { kind: "Other", code: "UnsupportedStrategy" },
+        None => Answer::Error {
+            kind: "Other",
+            code: "UnsupportedStrategy",
+        },
     }
 }
 

@@ -18,11 +18,13 @@ pub(super) fn answer(case: &Case) -> Answer {
     let input = &case.input;
     match case.op.as_str() {
         "clusterMatches" => cluster_matches(input),
-        "extractClusterFields" => Answer::Result(json!({"fields": affinity::fields_of(&cluster(&input["cluster"]))})),
+        "extractClusterFields" => {
+            Answer::Result(json!({"fields": affinity::fields_of(&cluster(&input["cluster"]))}))
+        }
         "matchZones" => match read::<Requirement>(&input["expression"]) {
-            Some(requirement) => {
-                Answer::Result(json!({"matches": affinity::zones_match(&strings(&input["zones"]), &requirement)}))
-            }
+            Some(requirement) => Answer::Result(
+                json!({"matches": affinity::zones_match(&strings(&input["zones"]), &requirement)}),
+            ),
             None => Answer::error(),
         },
         "selectPolicy" => select_policy(input),
@@ -46,7 +48,9 @@ pub(super) fn suspension(binding: &Value, policy: &Value) -> Answer {
 
 fn cluster_matches(input: &Value) -> Answer {
     match read::<ClusterAffinity>(&input["affinity"]) {
-        Some(affinity) => Answer::Result(json!({"matches": affinity::matches(&cluster(&input["cluster"]), &affinity)})),
+        Some(affinity) => {
+            Answer::Result(json!({"matches": affinity::matches(&cluster(&input["cluster"]), &affinity)}))
+        }
         None => Answer::error(),
     }
 }
@@ -89,7 +93,10 @@ fn select_policy(input: &Value) -> Answer {
             "spec": {"priority": policy["priority"], "resourceSelectors": policy["selectors"]},
         }))
     };
-    match items(&input["policies"]).map(policy).collect::<Result<Vec<_>, _>>() {
+    match items(&input["policies"])
+        .map(policy)
+        .collect::<Result<Vec<_>, _>>()
+    {
         Ok(policies) => {
             let chosen = matching::select(&policies, &resource.subject());
             Answer::Result(json!({"policy": chosen.map(|(policy, _)| &policy.reference.name)}))
@@ -113,9 +120,14 @@ fn selector_priority(input: &Value) -> Answer {
 }
 
 fn affinity_index(input: &Value) -> Answer {
-    let groups: Vec<Value> = strings(&input["groups"]).iter().map(|name| json!({"affinityName": name})).collect();
+    let groups: Vec<Value> = strings(&input["groups"])
+        .iter()
+        .map(|name| json!({"affinityName": name}))
+        .collect();
     match read::<Placement>(&json!({"clusterAffinities": groups})) {
-        Some(placement) => Answer::Result(json!({"index": schedule::first_group(&placement, input["observed"].as_str())})),
+        Some(placement) => {
+            Answer::Result(json!({"index": schedule::first_group(&placement, input["observed"].as_str())}))
+        }
         None => Answer::error(),
     }
 }
