@@ -2,7 +2,9 @@
 
 mod check;
 mod count;
+mod demo;
 mod member;
+mod step;
 mod test;
 mod types;
 
@@ -26,6 +28,11 @@ enum Task {
     Check,
     /// Everything that can say that this workspace is right: format, lints, type table, all tests.
     Test(test::Args),
+    /// The reference's cases, a table per set (arguments: see `conformance --help`).
+    #[command(disable_help_flag = true)]
+    Conformance(step::Args),
+    /// The main job end to end on this machine: a hub, three real clusters, a cut and a catching up.
+    Demo(demo::Args),
     /// What the CI machine does: `.ci/run`.
     Ci,
     /// Real Kubernetes clusters on this machine: start, stop, list, cut off from the hub.
@@ -43,6 +50,8 @@ impl Cli {
         match self.task {
             Task::Check => check::run(),
             Task::Test(args) => test::run(&args),
+            Task::Conformance(args) => step::run("conformance", &args),
+            Task::Demo(args) => demo::run(&args),
             Task::Ci => process::run(&mut Command::new(workspace::root()?.join(".ci/run"))),
             Task::Member(args) => member::run(args),
             Task::MemberProxy(args) => member::run_proxy(&args),

@@ -52,13 +52,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// The steps in the order of their run: what other steps use comes first.
 fn plan() -> Result<Vec<(&'static str, Command)>> {
-    Ok(vec![
+    let mut steps = vec![
         ("format", cargo(FORMAT)?),
         ("lints", cargo(LINTS)?),
         ("programs", cargo(&["build", "--quiet", "--workspace", "--bins"])?),
         ("type table", itself(&["types", "--check"])?),
         ("tests", cargo(&["test", "--workspace", "--no-fail-fast"])?),
-    ])
+    ];
+    for (name, arguments) in super::step::IN_TEST {
+        steps.push((name, itself(arguments)?));
+    }
+    Ok(steps)
 }
 
 /// This program with other arguments.

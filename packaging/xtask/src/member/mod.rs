@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 pub use binary::{Binary, kubernetes_sources};
 pub use state::{Ports, State};
 
+use crate::kubectl::Kubectl;
 use crate::limits::{MEMBER_READY, MEMBERS, NODES};
 use crate::process::{self, Process};
 use crate::proxy::Remote;
@@ -219,15 +220,7 @@ impl Member {
     /// # Errors
     /// When kubectl fails; the message holds what it said.
     pub fn kubectl(&self, arguments: &[&str]) -> Result<String> {
-        process::output(
-            Command::new(Binary::get()?.kubectl())
-                .env("KUBECONFIG", self.kubeconfig())
-                .args([
-                    "--cache-dir",
-                    &self.directory.join("kubectl-cache").to_string_lossy(),
-                ])
-                .args(arguments),
-        )
+        Kubectl::new(&self.kubeconfig(), &self.directory.join("kubectl-cache")).run(arguments)
     }
 
     fn bring_up(&mut self, binary: &Binary) -> Result<()> {
