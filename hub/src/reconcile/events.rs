@@ -71,11 +71,12 @@ impl Reconciler {
             once(Reason::PolicyConflict.to_string(), warning);
         }
         for note in &plan.notes {
+            let told_already = note.reason == Reason::NoClusterFits && plan.scheduled.is_some();
             let silent = matches!(
                 note.reason,
                 Reason::Scheduled | Reason::NoPolicy | Reason::Suspended
-            );
-            if !silent && !(note.reason == Reason::NoClusterFits && plan.scheduled.is_some()) {
+            ) || told_already;
+            if !silent {
                 let place = note
                     .cluster
                     .as_ref()

@@ -49,35 +49,33 @@ impl Reconciler {
 
     fn collect(&self, event: &Event, marks: &mut Vec<TemplateKey>) {
         let object = &event.object;
-        match (&*object.resource.group, &*object.resource.resource) {
-            ("policy.karmada.io", _) | ("cluster.karmada.io", "clusters") => {
-                if !is_only_status(event) {
-                    self.mark_world();
-                }
+        let (group, plural) = (&*object.resource.group, &*object.resource.resource);
+        let is_binding =
+            group == "work.karmada.io" && matches!(plural, "resourcebindings" | "clusterresourcebindings");
+        if is_binding {
+            self.bindings.mark([BindingRef {
+                namespace: object.namespace.clone(),
+                name: object.name.clone(),
+            }]);
+        }
+        let steers = group == "policy.karmada.io" || (group, plural) == ("cluster.karmada.io", "clusters");
+        let is_template = templates::resource_may_hold_templates(group, plural);
+        if !(is_binding || steers || is_template) || is_only_status(event) {
+            return;
+        }
+        if is_binding {
+            let key = bound_object(&object.value());
+            if let Some(resource) = self.resource_of(&key.group, &key.kind) {
+                marks.push(TemplateKey {
+                    resource,
+                    namespace: key.namespace,
+                    name: key.name,
+                });
             }
-            ("work.karmada.io", "resourcebindings" | "clusterresourcebindings") => {
-                self.bindings.mark([BindingRef {
-                    namespace: object.namespace.clone(),
-                    name: object.name.clone(),
-                }]);
-                if is_only_status(event) {
-                    return;
-                }
-                let key = bound_object(&object.value());
-                if let Some(resource) = self.resource_of(&key.group, &key.kind) {
-                    marks.push(TemplateKey {
-                        resource,
-                        namespace: key.namespace,
-                        name: key.name,
-                    });
-                }
-            }
-            (group, plural) if templates::resource_may_hold_templates(group, plural) => {
-                if !is_only_status(event) {
-                    marks.push(template_key(object));
-                }
-            }
-            _ => {}
+        } else if steers {
+            self.mark_world();
+        } else {
+            marks.push(template_key(object));
         }
     }
 }

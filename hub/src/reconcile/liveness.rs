@@ -31,11 +31,11 @@ impl Reconciler {
     /// One look. Rows are read only after a notice about a cluster; an idle fleet costs nothing here.
     pub(super) async fn liveness_turn(&self, last: &mut LastLook) -> Result<(), StoreError> {
         let now = clock::monotonic();
-        if !self.clusters.take().is_empty() {
-            if let Err(error) = self.look_at_rows(last).await {
-                self.clusters.mark([()]);
-                return Err(error);
-            }
+        if !self.clusters.take().is_empty()
+            && let Err(error) = self.look_at_rows(last).await
+        {
+            self.clusters.mark([()]);
+            return Err(error);
         }
         let known = last.known.iter().map(|(cluster, heard)| (cluster, *heard));
         for turned in self.presence.turn(known, now) {

@@ -37,7 +37,7 @@ enum Trouble {
     #[error(transparent)]
     Commit(#[from] CommitError),
     #[error("{0}")]
-    Refused(AdoptRefusal),
+    Refused(Box<AdoptRefusal>),
 }
 
 /// A template to plan: by where it is stored, or the leftovers of one that is gone.
@@ -394,7 +394,7 @@ impl Reconciler {
             }
             None => self.note_bound(&plan.key, refused.is_some().then_some(binding)),
         }
-        refused.map_or(Ok(()), |refusal| Err(Trouble::Refused(refusal)))
+        refused.map_or(Ok(()), |refusal| Err(Trouble::Refused(Box::new(refusal))))
     }
 
     async fn put_binding(

@@ -40,10 +40,23 @@ pub fn seen(target: &Target) -> Option<Seen> {
         ReportedHealth::Unhealthy => Some(Health::Unhealthy),
         ReportedHealth::Unknown => None,
     };
-    let status = report
+    let mut status: Option<Value> = report
         .status
         .as_ref()
         .and_then(|bytes| serde_json::from_slice(bytes).ok());
+    if let Some(Value::Object(status)) = &mut status
+        && current
+        && status.contains_key("generation")
+    {
+        // The same content stands for every generation it was rendered from; the object in the member still
+        // names the first one. A report about the newest content speaks for the newest generation.
+        let named = status
+            .get("resourceTemplateGeneration")
+            .and_then(Value::as_u64)
+            .unwrap_or(0);
+        let stands_for = named.max(report.template_generation);
+        status.insert("resourceTemplateGeneration".to_owned(), stands_for.into());
+    }
     Some(Seen {
         applied,
         message,

@@ -499,6 +499,21 @@ async fn an_edit_waits_for_the_members_before_it_counts_as_observed() {
 }
 
 #[tokio::test]
+async fn the_same_content_speaks_for_a_newer_generation_once_reported() {
+    let mut hub = two_to_one().await;
+    let mut same = deployment(2, 3, "web:1");
+    same["status"] = json!({"observedGeneration": 1});
+    hub.put(&deployments(), same).await;
+    hub.plan().await;
+    // The member's objects were not written again, so they still name the first generation.
+    hub.report("web-deployment", "a", Some(member_status(1, 2))).await;
+    hub.report("web-deployment", "b", Some(member_status(1, 1))).await;
+    hub.aggregate().await;
+    let web = hub.store.get(&deployments(), "shop", "web").unwrap().value();
+    assert_eq!(web["status"]["observedGeneration"], 2);
+}
+
+#[tokio::test]
 async fn why_names_policy_cluster_and_state() {
     let mut hub = two_to_one().await;
     hub.report("web-deployment", "a", Some(member_status(1, 2))).await;

@@ -67,7 +67,11 @@ impl Reconciler {
             let name = shared::object::name(cluster).to_owned();
             if let Ok(found) = served.binary_search_by(|(other, _)| (*other).cmp(&name)) {
                 // What a cluster serves is a view, not part of the stored object.
-                cluster["status"]["apiEnablements"] = enablements(served[found].1);
+                shared::object::set(
+                    cluster,
+                    &["status", "apiEnablements"],
+                    enablements(served[found].1),
+                );
             }
         }
         let skipped = self.settings.skipped_namespaces.clone();

@@ -35,7 +35,12 @@ pub fn effective(template: &Value) -> Cow<'_, Value> {
             if absent("spec.type") {
                 fields::set(&mut changed, "spec.type", json!("ClusterIP"));
             }
-            for port in changed["spec"]["ports"].as_array_mut().into_iter().flatten() {
+            for port in changed
+                .pointer_mut("/spec/ports")
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten()
+            {
                 if port.is_object() && port["protocol"].is_null() {
                     port["protocol"] = json!("TCP");
                 }

@@ -44,7 +44,12 @@ pub(super) fn retain(kind: Builtin, desired: &Value, observed: &Value) -> Result
         Builtin::Secret => token_data(&mut result, desired, observed)?,
         Builtin::WebhookConfiguration => {
             let webhooks = list(observed, "webhooks")?;
-            for webhook in result["webhooks"].as_array_mut().into_iter().flatten() {
+            for webhook in result
+                .get_mut("webhooks")
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten()
+            {
                 if let Some(other) = webhooks.iter().find(|other| other["name"] == webhook["name"]) {
                     ca_bundle(webhook, other, "clientConfig.caBundle")?;
                 }
@@ -102,28 +107,28 @@ fn with_new_names(desired: &[Value], observed: &[Value]) -> Vec<Value> {
 }
 
 fn pod(result: &mut Value, observed: &Value) -> Result<(), InterpretError> {
+    let Some(spec) = result.get_mut("spec").and_then(Value::as_object_mut) else {
+        return Ok(());
+    };
     // Scheduler and admission of the member fill these; all are immutable afterwards. Empty there is kept too.
     for name in ["nodeName", "serviceAccountName", "volumes"] {
         let value = get(observed, &format!("spec.{name}"))?.cloned();
-        if let Some(spec) = result["spec"].as_object_mut() {
-            put_or_remove(spec, name, value);
-        }
+        put_or_remove(spec, name, value);
     }
     for path in ["containers", "initContainers"] {
         let theirs = list(observed, &format!("spec.{path}"))?;
-        for container in result["spec"][path].as_array_mut().into_iter().flatten() {
-            let Some(other) = theirs.iter().find(|other| other["name"] == container["name"]) else {
-                continue;
-            };
-            let mounts = get(other, "volumeMounts")?.cloned();
-            if let Some(container) = container.as_object_mut() {
+        for container in spec
+            .get_mut(path)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            let same = theirs.iter().find(|other| other["name"] == container["name"]);
+            if let (Some(other), Some(container)) = (same, container.as_object_mut()) {
+                let mounts = get(other, "volumeMounts")?.cloned();
                 put_or_remove(container, "volumeMounts", mounts);
             }
         }
-    }
-    // Indexing above adds an explicit null where the template has no such list.
-    if let Some(spec) = result["spec"].as_object_mut() {
-        spec.retain(|_, value| !value.is_null());
     }
     Ok(())
 }
