@@ -217,11 +217,15 @@ fn write_parameters() -> Vec<Value> {
     ]
 }
 
-const PATCH_TYPES: [&str; 3] = [
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
+/// Content types of patches; kubectl sends a strategic merge patch where it is offered.
+fn patch_types(is_built_in: bool) -> &'static [&'static str] {
+    const ALL: [&str; 3] = [
+        "application/json-patch+json",
+        "application/merge-patch+json",
+        "application/strategic-merge-patch+json",
+    ];
+    if is_built_in { &ALL } else { &ALL[..2] }
+}
 
 /// Operations of one resource and its subresources.
 fn add_paths(table: &TypeTable, r: &Resource, model: &str, paths: &mut Map<String, Value>) {
@@ -255,7 +259,7 @@ fn add_paths(table: &TypeTable, r: &Resource, model: &str, paths: &mut Map<Strin
     let mut named = prefix;
     named.push(path_parameter("name"));
     let one = format!("{collection}/{{name}}");
-    let mut item = single(&gvk, model, &named);
+    let mut item = single(&gvk, model, &named, r.is_built_in);
     item["delete"] = operation(
         &gvk,
         "delete",
@@ -267,16 +271,19 @@ fn add_paths(table: &TypeTable, r: &Resource, model: &str, paths: &mut Map<Strin
     for s in &r.subresources {
         let kind = json!({"group": s.group, "version": s.version, "kind": s.kind});
         let of = kind_model(table, &s.group, &s.version, &s.kind).map_or(model, |id| &*table.get(id).name);
-        paths.insert(format!("{one}/{}", s.name), single(&kind, of, &named));
+        paths.insert(
+            format!("{one}/{}", s.name),
+            single(&kind, of, &named, r.is_built_in),
+        );
     }
 }
 
 /// get, put and patch of one object.
-fn single(gvk: &Value, model: &str, parameters: &[Value]) -> Value {
+fn single(gvk: &Value, model: &str, parameters: &[Value], is_built_in: bool) -> Value {
     let mut patch_parameters = write_parameters();
     patch_parameters.push(query("force", "boolean"));
     let mut patch = operation(gvk, "patch", model, None, patch_parameters);
-    let bodies: Map<String, Value> = PATCH_TYPES
+    let bodies: Map<String, Value> = patch_types(is_built_in)
         .iter()
         .map(|t| ((*t).to_owned(), json!({"schema": {"type": "object"}})))
         .collect();

@@ -19,7 +19,7 @@ pub(super) const PINS: usize = 64;
 /// Bytes of a `continue` token.
 pub(super) const TOKEN_BYTES: usize = 4 * 1024;
 /// Time a list waits for a revision that is not there yet.
-pub(super) const REVISION_WAIT: Duration = Duration::from_secs(3);
+pub(super) const REVISION_WAIT: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 3_000 });
 /// Time between bookmarks of a watch.
 pub(super) const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 /// A watch without `timeoutSeconds` ends between this and twice this.

@@ -73,9 +73,7 @@ fn patch_kind(served: &Served, content_type: Option<&str>) -> Result<PatchKind, 
         "application/json-patch+json" => Ok(PatchKind::Json),
         "application/merge-patch+json" => Ok(PatchKind::Merge),
         // As for custom resources: a schema that is not built in has no merge keys.
-        "application/strategic-merge-patch+json" if !served.resource.group.ends_with("karmada.io") => {
-            Ok(PatchKind::Strategic)
-        }
+        "application/strategic-merge-patch+json" if served.resource.is_built_in => Ok(PatchKind::Strategic),
         "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
             let text = "server-side apply is not served yet: use client-side apply (kubectl apply without --server-side)";
             Err(StatusError::new(Reason::UnsupportedMediaType, text))

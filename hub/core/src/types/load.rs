@@ -232,6 +232,7 @@ fn read_resources(
             subresources: subresources.collect(),
             storage,
             shared_storage: false,
+            is_built_in: r.of_type.starts_with("io.k8s."),
             columns: r.columns,
         });
     }

@@ -58,6 +58,9 @@ pub struct Resource {
     pub storage: (Box<str>, Box<str>),
     /// Whether more than one served resource reads the same stored objects.
     pub shared_storage: bool,
+    /// Whether the kind is one of Kubernetes' own, with merge keys for strategic merge patches; custom resources of the
+    /// reference (the Karmada groups) have none.
+    pub is_built_in: bool,
     /// Printer columns that the table itself gives (the Karmada kinds); built-in kinds have theirs in `table`.
     pub columns: Vec<Column>,
 }

@@ -1,1 +1,0 @@
-//! Requests against the API over a real store.
