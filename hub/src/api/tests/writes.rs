@@ -407,8 +407,8 @@ async fn what_the_hub_makes_is_not_written_by_clients() {
         "{}",
         refused.body
     );
-    let binding =
-        json!({"metadata": {"name": "b"}, "spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap"}}});
+    let binding = json!({"metadata": {"name": "b"}, "spec": {"resource":
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "a"}}});
     let path = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
     assert_eq!(hub.post(path, &binding).await.code, 403);
 }
