@@ -1,5 +1,6 @@
 //! What clients may write to the kinds that the hub itself makes: clusters, bindings, works (design section 5).
 
+use crate::naming;
 use crate::status_error::{Cause, StatusError};
 use crate::types::Resource;
 use serde_json::{Value, json};
@@ -46,6 +47,9 @@ pub fn check(
             "bindings are made by the hub from templates and policies: change those",
         )),
         ("work.karmada.io", "works") => Err(work(resource, old.or(new))),
+        ("", "namespaces") if naming::cluster_of_execution_namespace(name_of(old.or(new))).is_some() => {
+            Err(forbidden(resource, old.or(new), "the hub shows one such namespace for each cluster; nobody writes it"))
+        }
         _ => Ok(()),
     }
 }

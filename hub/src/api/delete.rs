@@ -3,7 +3,7 @@
 use super::encode::{Encoder, More};
 use super::read::Selection;
 use super::request::{Query, dry_run_error};
-use super::source::{self, Served};
+use super::source::Served;
 use super::write::{Done, refusal};
 use super::{Api, decode, limits};
 use crate::clock;
@@ -150,9 +150,7 @@ impl Api {
         let mut tries = limits::WRITE_TRIES;
         loop {
             tries -= 1;
-            let Some(current) = source::get(&self.store, served, namespace, name) else {
-                return Err(StatusError::not_found(&resource.group, &resource.plural, name));
-            };
+            let current = self.stored(served, Wish::Delete, namespace, name)?;
             let old = current.value();
             admission::check_preconditions(
                 target,
@@ -218,7 +216,7 @@ impl Api {
         options: Options,
     ) -> Result<Done, StatusError> {
         let selection = Selection::parse(query, served)?;
-        let listing = self.snapshot(served, namespace, &selection);
+        let listing = self.snapshot(served, namespace, &selection)?;
         let selected: Vec<Arc<Object>> = listing
             .items
             .into_iter()

@@ -10,6 +10,7 @@ use hub_core::status_error::StatusError;
 use hub_core::timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Namespaces that a cluster has from the start.
 const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
@@ -55,6 +56,7 @@ impl Api {
 
     /// Ends namespaces and removes old events until the process ends.
     pub async fn run(self: Arc<Api>) {
+        let mut events_at = Instant::now();
         loop {
             for namespace in self.store.list(&namespace_id(), None).items {
                 if admission::is_deleting(&namespace.value())
@@ -63,8 +65,11 @@ impl Api {
                     tracing::warn!(namespace = namespace.name, %error, "the namespace cannot end yet");
                 }
             }
-            if let Err(error) = self.remove_old_events().await {
-                tracing::warn!(%error, "old events stay");
+            if events_at <= Instant::now() {
+                events_at = Instant::now() + limits::OLD_EVENTS_EVERY;
+                if let Err(error) = self.remove_old_events().await {
+                    tracing::warn!(%error, "old events stay");
+                }
             }
             tokio::select! {
                 () = self.pokes.notified() => {}

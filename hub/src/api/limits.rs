@@ -42,7 +42,9 @@ pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) const PING_EVERY: Duration = Duration::from_secs(30);
 /// Events older than this are removed.
 pub(super) const EVENT_LIFE_SECONDS: i64 = 3_600;
-/// Time between looks at ending namespaces and old events, if nobody pokes.
+/// Time between looks for old events.
+pub(super) const OLD_EVENTS_EVERY: Duration = Duration::from_secs(120);
+/// Time between looks at ending namespaces, if nobody pokes.
 pub(super) const HOUSEKEEPING: Duration = Duration::from_secs(10);
 /// Objects removed in one commit.
 pub(super) const REMOVALS: usize = 100;

@@ -276,7 +276,7 @@ impl Api {
         };
         let done = match verb {
             "get" if subresource == Some("scale") => {
-                let Some(object) = source::get(&self.store, served, namespace, name) else {
+                let Some(object) = source::get(&self.store, served, namespace, name)? else {
                     return Err(StatusError::not_found(&address.group, &address.plural, name));
                 };
                 ok(Bytes::from(scale::of(&object.value()).to_string()))

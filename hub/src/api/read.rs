@@ -144,7 +144,7 @@ impl Api {
     ) -> Result<Bytes, StatusError> {
         self.wait_for(revision_of(query)?).await?;
         let resource = served.resource;
-        match source::get(&self.store, served, namespace, name) {
+        match source::get(&self.store, served, namespace, name)? {
             Some(object) => Ok(encoder.one(&object)),
             None => Err(StatusError::not_found(&resource.group, &resource.plural, name)),
         }
@@ -178,7 +178,7 @@ impl Api {
         let now = Instant::now();
         let listing = match &token {
             Some(token) if !token.is_unpinned() => self.pins.find(token, &served.id, namespace, now)?,
-            _ => Arc::new(self.snapshot(served, namespace, &selection)),
+            _ => Arc::new(self.snapshot(served, namespace, &selection)?),
         };
         if query.get("resourceVersionMatch") == Some("Exact")
             && let Some(revision) = wanted.filter(|r| *r != listing.revision)
@@ -217,20 +217,21 @@ impl Api {
     }
 
     /// What a list or a watch starts from.
+    ///
+    /// # Errors
+    /// 500 if the store cannot read what a view is made of.
     pub(super) fn snapshot(
         &self,
         served: &Served,
         namespace: Option<&str>,
         selection: &Selection,
-    ) -> Listing {
+    ) -> Result<Listing, StatusError> {
         match selection.exact(namespace, served.resource.namespaced) {
             Some((namespace, name)) => {
                 // The revision first: what is found may be newer, never older.
                 let revision = self.store.revision();
-                let items = source::get(&self.store, served, &namespace, &name)
-                    .into_iter()
-                    .collect();
-                Listing { revision, items }
+                let items = source::get(&self.store, served, &namespace, &name)?.into_iter().collect();
+                Ok(Listing { revision, items })
             }
             None => source::list(&self.store, served, namespace),
         }

@@ -3,9 +3,9 @@
 use super::encode::{Encoder, line};
 use super::read::{Selection, revision_of};
 use super::request::Query;
-use super::source::{self, Served};
+use super::source::{self, Feed, Served};
 use super::{Api, limits};
-use crate::store::{Compacted, Cursor, Event, EventKind, Object, Revision};
+use crate::store::{Compacted, Event, EventKind, Object, Revision};
 use bytes::Bytes;
 use futures::Stream;
 use hub_core::status_error::{Cause, Reason, StatusError};
@@ -21,7 +21,7 @@ struct Watch {
     encoder: Encoder,
     selection: Selection,
     namespace: Option<String>,
-    cursor: Result<Cursor, Compacted>,
+    cursor: Result<Feed, Compacted>,
     /// Objects that are shown as ADDED before anything else.
     initial: VecDeque<Arc<Object>>,
     /// Bookmark to send after them: the end of the initial events.
@@ -89,7 +89,7 @@ impl Api {
         // Without a place in history the present is shown first.
         let shows_present = streams_initial || (after.is_none() && !asked_not_to);
         let (initial, from) = if shows_present {
-            let listing = self.snapshot(served, namespace, &selection);
+            let listing = self.snapshot(served, namespace, &selection)?;
             let selected = listing.items.into_iter().filter(|o| selection.matches(served, o));
             (selected.collect(), listing.revision)
         } else {

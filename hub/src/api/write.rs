@@ -8,7 +8,8 @@ use super::request::Query;
 use super::source::{self, Served};
 use super::{Api, limits};
 use crate::clock;
-use crate::store::{CommitError, Expect, Object, Op, StoreError};
+use crate::store::{CommitError, Expect, Object, Op, Revision, StoreError};
+use crate::views;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
@@ -212,7 +213,7 @@ impl Api {
             let _open = self.gate.read().await;
             self.check_namespace(served, write.namespace, &name)?;
             if is_dry {
-                if source::get(&self.store, served, write.namespace, &name).is_some() {
+                if source::get(&self.store, served, write.namespace, &name)?.is_some() {
                     let resource = served.resource;
                     return Err(StatusError::already_exists(
                         &resource.group,
@@ -305,28 +306,20 @@ impl Api {
         write.encoder()?;
         let is_dry = write.query.dry_run()?;
         warnings.extend(notices(served));
+        let wish = if write.part() == Part::Status { Wish::UpdateStatus } else { Wish::Update };
         let mut tries = limits::WRITE_TRIES;
         loop {
             tries -= 1;
-            let Some(current) = source::get(&self.store, served, write.namespace, name) else {
-                return Err(StatusError::not_found(&resource.group, &resource.plural, name));
-            };
+            let current = self.stored(served, wish, write.namespace, name)?;
             let old = convert::to(resource, current.value());
             let mut found = Vec::new();
             let (new, is_pinned) = self.changed(&write, name, &old, &change, &mut found)?;
-            if let Some(given) = revision_given(&new)
-                && given != current.revision.to_string()
-            {
+            if revision_given(&new).is_some_and(|given| !is_current(served, &current, given)) {
                 return Err(StatusError::stale(&resource.group, &resource.plural, name));
             }
             let new = match write.part() {
                 Part::Main => self.admit_policy(&write, Operation::Update, new, Some(&old), &mut found)?,
                 Part::Status => new,
-            };
-            let wish = if write.part() == Part::Status {
-                Wish::UpdateStatus
-            } else {
-                Wish::Update
             };
             guard::check(resource, wish, Some(&old), Some(&new))?;
             let updated = admission::update(write.target(), &old, new, write.part())?;
@@ -334,7 +327,10 @@ impl Api {
             warnings.dedup();
             let expect = Expect::Revision(current.revision);
             let (op, state) = match updated {
-                Updated::Unchanged => return write.done(StatusCode::OK, State::Stored(current), warnings),
+                Updated::Unchanged => {
+                    let shown = self.shown(served, current)?;
+                    return write.done(StatusCode::OK, State::Stored(shown), warnings);
+                }
                 Updated::Changed(object) if is_dry => {
                     return write.done(StatusCode::OK, State::Dry(object), warnings);
                 }
@@ -350,7 +346,7 @@ impl Api {
                     if was_removal {
                         self.poke();
                     }
-                    let stored = first(stored)?;
+                    let stored = self.shown(served, first(stored)?)?;
                     return write.done(
                         StatusCode::OK,
                         state.map_or(State::Stored(stored), State::Dry),
@@ -473,6 +469,40 @@ impl Api {
         }
     }
 
+    /// The stored object behind what a client writes. A view without one is made by the hub and written by nobody.
+    ///
+    /// # Errors
+    /// 404, or 403 for such a view.
+    pub(super) fn stored(
+        &self,
+        served: &Served,
+        wish: Wish,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Arc<Object>, StatusError> {
+        let resource = served.resource;
+        if let Some(found) = self.store.get(&served.id, namespace, name) {
+            return Ok(found);
+        }
+        match source::get(&self.store, served, namespace, name)? {
+            None => Err(StatusError::not_found(&resource.group, &resource.plural, name)),
+            Some(view) => {
+                guard::check(resource, wish, Some(&view.value()), None)?;
+                let why = "the hub shows it for a cluster; nobody writes it";
+                Err(StatusError::forbidden(&resource.group, &resource.plural, name, why))
+            }
+        }
+    }
+
+    /// A stored object as clients read it.
+    fn shown(&self, served: &Served, stored: Arc<Object>) -> Result<Arc<Object>, StatusError> {
+        if !views::is_view(&served.id) {
+            return Ok(stored);
+        }
+        let view = source::get(&self.store, served, &stored.namespace, &stored.name)?;
+        Ok(view.unwrap_or(stored))
+    }
+
     /// A namespaced object needs its namespace, and one that is not ending.
     fn check_namespace(&self, served: &Served, namespace: &str, name: &str) -> Result<(), StatusError> {
         if !served.resource.namespaced {
@@ -504,6 +534,11 @@ fn first(stored: Vec<Arc<Object>>) -> Result<Arc<Object>, StatusError> {
         .into_iter()
         .next()
         .ok_or_else(|| StatusError::internal("the store answered without the object"))
+}
+
+/// Whether the client has seen what is stored.
+fn is_current(served: &Served, stored: &Object, given: &str) -> bool {
+    given.parse().is_ok_and(|read_at| views::is_current(&served.id, stored, Revision(read_at)))
 }
 
 fn revision_given(object: &Value) -> Option<&str> {
