@@ -4,7 +4,7 @@
 use super::source::Served;
 use super::{Api, limits, namespace_id};
 use crate::clock;
-use crate::store::{CommitError, Expect, Object, Op, ResourceId};
+use crate::store::{CommitError, Expect, Object, Op, ResourceId, Revision};
 use hub_core::admission::{self, Deleted, Target};
 use hub_core::status_error::StatusError;
 use hub_core::timestamp;
@@ -58,13 +58,8 @@ impl Api {
     pub async fn run(self: Arc<Api>) {
         let mut events_at = Instant::now();
         loop {
-            for namespace in self.store.list(&namespace_id(), None).items {
-                if admission::is_deleting(&namespace.value())
-                    && let Err(error) = self.end_namespace(&namespace.name).await
-                {
-                    tracing::warn!(namespace = namespace.name, %error, "the namespace cannot end yet");
-                }
-            }
+            let seen = self.store.revision();
+            let is_ending = self.end_namespaces().await;
             if events_at <= Instant::now() {
                 events_at = Instant::now() + limits::OLD_EVENTS_EVERY;
                 if let Err(error) = self.remove_old_events().await {
@@ -73,8 +68,33 @@ impl Api {
             }
             tokio::select! {
                 () = self.pokes.notified() => {}
+                () = self.something_changed(seen), if is_ending => {}
                 () = tokio::time::sleep(limits::HOUSEKEEPING) => {}
             }
+        }
+    }
+
+    /// Ends all namespaces that can end; whether some remain that cannot yet.
+    async fn end_namespaces(&self) -> bool {
+        let mut remain = false;
+        for namespace in self.store.list(&namespace_id(), None).items {
+            if !admission::is_deleting(&namespace.value()) {
+                continue;
+            }
+            if let Err(error) = self.end_namespace(&namespace.name).await {
+                tracing::warn!(namespace = namespace.name, %error, "the namespace cannot end yet");
+            }
+            remain |= self.store.get(&namespace_id(), "", &namespace.name).is_some();
+        }
+        remain
+    }
+
+    /// Comes back when something was written after a revision: what a namespace waits for may be gone.
+    async fn something_changed(&self, seen: Revision) {
+        tokio::time::sleep(limits::HOUSEKEEPING_PAUSE).await;
+        if let Ok(mut cursor) = self.store.watch(None, seen) {
+            // Compacted means that very much changed.
+            let _changed = cursor.next().await;
         }
     }
 

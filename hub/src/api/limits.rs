@@ -46,5 +46,7 @@ pub(super) const EVENT_LIFE_SECONDS: i64 = 3_600;
 pub(super) const OLD_EVENTS_EVERY: Duration = Duration::from_secs(120);
 /// Time between looks at ending namespaces, if nobody pokes.
 pub(super) const HOUSEKEEPING: Duration = Duration::from_secs(10);
+/// Shortest time between two looks at ending namespaces that a change causes.
+pub(super) const HOUSEKEEPING_PAUSE: Duration = Duration::from_millis(100);
 /// Objects removed in one commit.
 pub(super) const REMOVALS: usize = 100;
