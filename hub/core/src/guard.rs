@@ -48,7 +48,11 @@ pub fn check(
         )),
         ("work.karmada.io", "works") => Err(work(resource, old.or(new))),
         ("", "namespaces") if naming::cluster_of_execution_namespace(name_of(old.or(new))).is_some() => {
-            Err(forbidden(resource, old.or(new), "the hub shows one such namespace for each cluster; nobody writes it"))
+            Err(forbidden(
+                resource,
+                old.or(new),
+                "the hub shows one such namespace for each cluster; nobody writes it",
+            ))
         }
         _ => Ok(()),
     }

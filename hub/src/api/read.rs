@@ -230,7 +230,9 @@ impl Api {
             Some((namespace, name)) => {
                 // The revision first: what is found may be newer, never older.
                 let revision = self.store.revision();
-                let items = source::get(&self.store, served, &namespace, &name)?.into_iter().collect();
+                let items = source::get(&self.store, served, &namespace, &name)?
+                    .into_iter()
+                    .collect();
                 Ok(Listing { revision, items })
             }
             None => source::list(&self.store, served, namespace),

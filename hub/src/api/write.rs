@@ -306,7 +306,11 @@ impl Api {
         write.encoder()?;
         let is_dry = write.query.dry_run()?;
         warnings.extend(notices(served));
-        let wish = if write.part() == Part::Status { Wish::UpdateStatus } else { Wish::Update };
+        let wish = if write.part() == Part::Status {
+            Wish::UpdateStatus
+        } else {
+            Wish::Update
+        };
         let mut tries = limits::WRITE_TRIES;
         loop {
             tries -= 1;
@@ -489,7 +493,12 @@ impl Api {
             Some(view) => {
                 guard::check(resource, wish, Some(&view.value()), None)?;
                 let why = "the hub shows it for a cluster; nobody writes it";
-                Err(StatusError::forbidden(&resource.group, &resource.plural, name, why))
+                Err(StatusError::forbidden(
+                    &resource.group,
+                    &resource.plural,
+                    name,
+                    why,
+                ))
             }
         }
     }
@@ -538,7 +547,9 @@ fn first(stored: Vec<Arc<Object>>) -> Result<Arc<Object>, StatusError> {
 
 /// Whether the client has seen what is stored.
 fn is_current(served: &Served, stored: &Object, given: &str) -> bool {
-    given.parse().is_ok_and(|read_at| views::is_current(&served.id, stored, Revision(read_at)))
+    given
+        .parse()
+        .is_ok_and(|read_at| views::is_current(&served.id, stored, Revision(read_at)))
 }
 
 fn revision_given(object: &Value) -> Option<&str> {
