@@ -22,7 +22,7 @@ use interpreter::Native;
 use shared::ids::ObjectKey;
 use shared::keys::SigningKey;
 use shared::reason::Reason;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::sleep;
@@ -64,6 +64,11 @@ pub async fn run(options: Options) -> Result<()> {
 }
 
 async fn start(options: Options) -> Result<()> {
+    // First of all, so that a stop during the start is orderly too.
+    let signals = Signals {
+        terminate: signal(SignalKind::terminate()).context("signals")?,
+        interrupt: signal(SignalKind::interrupt()).context("signals")?,
+    };
     let enrolment = identity::load(&options.data)?;
     let ledger = Ledger::open(&options.data)?;
     let random = Random::new();
@@ -128,6 +133,7 @@ async fn start(options: Options) -> Result<()> {
                 member: member_events,
                 probes,
             },
+            signals,
             &tasks,
         )
         .await;
@@ -208,6 +214,11 @@ struct Sources {
     probes: mpsc::Receiver<Probe>,
 }
 
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
 /// Everything that can happen.
 enum Event {
     Link(LinkEvent),
@@ -237,9 +248,16 @@ struct Shell {
 }
 
 impl Shell {
-    async fn run(mut self, mut sources: Sources, tasks: &[(&'static str, JoinHandle<()>)]) -> Result<()> {
-        let mut terminate = signal(SignalKind::terminate()).context("signals")?;
-        let mut interrupt = signal(SignalKind::interrupt()).context("signals")?;
+    async fn run(
+        mut self,
+        mut sources: Sources,
+        signals: Signals,
+        tasks: &[(&'static str, JoinHandle<()>)],
+    ) -> Result<()> {
+        let Signals {
+            mut terminate,
+            mut interrupt,
+        } = signals;
         loop {
             if let Err(e) = self.turn() {
                 return Err(self.fail(e));
@@ -392,8 +410,12 @@ impl Shell {
     fn turn(&mut self) -> Result<(), Fatal> {
         let now = self.clock.now();
         if self.stopping.is_none() {
+            let idle = self.agent.session().wants_report();
             self.agent
                 .handle_tick(self.random.source(), self.random.number(), now);
+            if idle && !self.agent.session().wants_report() {
+                crash::point("report-send");
+            }
         }
         loop {
             let effects = self.agent.take_effects(self.clock.now());
@@ -460,9 +482,6 @@ impl Shell {
 
     /// A full queue means a dead connection: everything is said again on the next one.
     fn send(&self, command: LinkCommand) {
-        if matches!(command, LinkCommand::Send(_)) {
-            crash::point("report-send");
-        }
         if self.commands.try_send(command).is_err() {
             tracing::debug!("the connection takes nothing more; what is unanswered is said again later");
         }

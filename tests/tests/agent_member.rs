@@ -470,10 +470,11 @@ fn crashes_settle(bench: &mut Bench) -> Result<()> {
             ],
             &[],
         )?;
+        bench.see("configmap", "shop", &name, |o| {
+            equal(&o["data"]["a"], &json!("1"))
+        })?;
         bench.stop()?;
-        bench
-            .kubectl
-            .run(&["-n", "shop", "delete", "configmap", &name, "--ignore-not-found"])?;
+        bench.kubectl.run(&["-n", "shop", "delete", "configmap", &name])?;
         bench.start(&[("PINNACE_CRASH_AT", point)])?;
         let status = bench.agent.as_mut().context("started")?.wait_end(SOON)?;
         ensure!(!status.success(), "{point} was not reached");
