@@ -49,7 +49,7 @@ impl ResourceId {
 
     /// Whether bodies of this resource are encrypted on disk.
     pub fn is_secret(&self) -> bool {
-        &*self.group == "" && &*self.resource == "secrets"
+        self.group.is_empty() && &*self.resource == "secrets"
     }
 }
 

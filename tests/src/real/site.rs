@@ -141,6 +141,15 @@ impl Site {
         self.member.proxy().set(Line::Open).map(|_| ())
     }
 
+    /// Bytes that the proxy has carried, both ways together.
+    ///
+    /// # Errors
+    /// When the proxy does not answer.
+    pub fn traffic(&self) -> Result<u64> {
+        let status = self.member.proxy().status()?;
+        Ok(status.up + status.down)
+    }
+
     /// kubectl straight against the member: the truth.
     pub fn kubectl(&self) -> &Kubectl {
         &self.kubectl
