@@ -6,7 +6,7 @@ mod components;
 mod state;
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -242,8 +242,9 @@ impl Member {
             "kube-apiserver",
             components::apiserver(&member, &directory, &ports),
         )?;
-        // The others end when the API does not answer for long; they are started when it listens.
+        // On a busy machine the others give up on an API server that needs longer than they wait.
         self.wait_listening("kube-apiserver", ports.api)?;
+        self.wait_healthy()?;
         self.start(
             "kube-controller-manager",
             components::controllers(&member, &directory, &ports),
@@ -253,13 +254,7 @@ impl Member {
             components::scheduler(&member, &directory, &ports),
         )?;
         self.start("kwok", components::kwok(&member, &directory, &ports))?;
-        process::output(
-            Command::new(&member)
-                .arg("bootstrap")
-                .arg(format!("-kubeconfig={}", self.kubeconfig().display()))
-                .arg(format!("-nodes={}", self.state.nodes))
-                .arg(format!("-timeout={}s", MEMBER_READY.as_secs())),
-        )?;
+        self.bootstrap(&member)?;
         self.all_alive()?;
         self.wait_listening("proxy", ports.control)?;
         self.state.ready = true;
@@ -292,6 +287,42 @@ impl Member {
             .arg(format!("--port={}", self.state.ports.proxy))
             .arg(format!("--control={}", self.state.ports.control));
         Ok(command)
+    }
+
+    fn wait_healthy(&self) -> Result<()> {
+        wait::until("the API server to be healthy", MEMBER_READY, || {
+            self.all_alive()?;
+            Ok(match self.kubectl(&["get", "--raw", "/healthz"]) {
+                Ok(_) => Look::There(()),
+                Err(error) => Look::NotYet(format!("{error:#}")),
+            })
+        })
+    }
+
+    /// Makes nodes and waits for all that a user counts on, but not longer than all processes run.
+    fn bootstrap(&self, member: &Path) -> Result<()> {
+        let mut child = Command::new(member)
+            .arg("bootstrap")
+            .arg(format!("-kubeconfig={}", self.kubeconfig().display()))
+            .arg(format!("-nodes={}", self.state.nodes))
+            .arg(format!("-timeout={}s", MEMBER_READY.as_secs()))
+            .stdin(Stdio::null())
+            .spawn()
+            .context("the bootstrap of the member cannot be started")?;
+        let ended = wait::until("the nodes to be ready", MEMBER_READY, || {
+            self.all_alive()?;
+            let ended = child.try_wait().context("the bootstrap cannot be waited for")?;
+            Ok(ended.map_or_else(|| Look::NotYet("bootstrap runs".into()), Look::There))
+        });
+        if ended.is_err() {
+            child.kill().context("the bootstrap cannot be stopped")?;
+            child.wait().context("the bootstrap cannot be waited for")?;
+        }
+        let ended = ended?;
+        if !ended.success() {
+            bail!("the cluster did not become ready; what was missing is said above");
+        }
+        Ok(())
     }
 
     fn wait_listening(&self, name: &str, port: u16) -> Result<()> {
