@@ -82,7 +82,7 @@ fn main() -> ExitCode {
     let (mut passed, mut failed) = (0, 0);
     for (name, scenario) in chosen {
         let started = Instant::now();
-        let outcome = scenario(&mut world);
+        let outcome = world.recover().and_then(|()| scenario(&mut world));
         let seconds = started.elapsed().as_secs_f64();
         match outcome {
             Ok(()) => {

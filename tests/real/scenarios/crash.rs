@@ -21,12 +21,22 @@ pub(crate) fn kills_lose_nothing(world: &mut World) -> Result<()> {
         // An edit that is answered must survive; one that is not answered may or may not be there.
         let name = world.fleet.random.name("crash");
         let answered = edit_until_answered_or_ended(world, &name, round)?;
+        if point.starts_with("join.") {
+            join_until_ended(world)?;
+        } else {
+            write_until_ended(world)?;
+        }
         world
             .fleet
             .hub
             .wait_end(REACHED)
             .with_context(|| format!("crash point {point} of the hub"))?;
         world.fleet.hub.start(&[])?;
+        if point.starts_with("join.") {
+            // The lost answer burned nothing: the same agent joins with the same token.
+            world.fleet.sites[0].join_as(SPARE)?;
+            world.fleet.hub.pinnace(&["cluster", "revoke", SPARE])?;
+        }
         check_converges(world, &name, round, answered)
             .with_context(|| format!("after {point} of the hub"))?;
     }
@@ -64,6 +74,48 @@ pub(crate) fn kills_lose_nothing(world: &mut World) -> Result<()> {
         world.fleet.sites[0].kill_agent()?;
         world.fleet.sites[0].start_agent(&[])?;
         check_converges(world, &name, round, true).with_context(|| format!("random kill, round {round}"))?;
+    }
+    Ok(())
+}
+
+/// Name under which a second agent of the first member joins.
+const SPARE: &str = "spare";
+
+/// Joins once; the hub is expected to end before it answers.
+fn join_until_ended(world: &mut World) -> Result<()> {
+    let site = &mut world.fleet.sites[0];
+    site.prepare_join(SPARE, &world.fleet.hub)?;
+    ensure!(
+        site.join_as(SPARE).is_err(),
+        "the join was answered although the hub was to end before"
+    );
+    Ok(())
+}
+
+/// Writes that fill the log, until the hub is gone or enough was written to reach every point that writes lead to.
+fn write_until_ended(world: &mut World) -> Result<()> {
+    for number in 0..24 {
+        let quiet = Duration::from_millis(500);
+        if tests::real::wait::until("the end of the hub", quiet, || {
+            match world.fleet.hub.has_ended() {
+                Ok(true) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .is_ok()
+        {
+            return Ok(());
+        }
+        let noise: String = (0..40_000)
+            .map(|_| format!("{:016x}", world.fleet.random.next()))
+            .collect();
+        let name = world.fleet.random.name(&format!("bulk-{number}"));
+        let file = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {}}}\ndata: {{noise: {noise}}}\n",
+            world.namespace
+        );
+        // The answer may be lost with the hub: that is what is wanted here.
+        let _ = world.fleet.kubectl().with_input(&["create", "-f", "-"], &file);
     }
     Ok(())
 }

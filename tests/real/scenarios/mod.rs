@@ -45,6 +45,20 @@ impl World {
         }
     }
 
+    /// Starts what a failed scenario left down, so that the next one is judged by itself.
+    pub(crate) fn recover(&mut self) -> Result<()> {
+        if self.fleet.hub.pid().is_none() {
+            self.fleet.hub.start(&[])?;
+        }
+        for site in &mut self.fleet.sites {
+            site.heal()?;
+            if !site.has_agent() {
+                site.start_agent(&[])?;
+            }
+        }
+        Ok(())
+    }
+
     /// Names of the members in order.
     pub(crate) fn clusters(&self) -> Vec<String> {
         self.fleet

@@ -21,6 +21,7 @@ pub struct Site {
     log: PathBuf,
     kubectl: Kubectl,
     agent: Option<Process>,
+    join_line: Option<String>,
 }
 
 impl Site {
@@ -45,16 +46,35 @@ impl Site {
             member,
             kubectl,
             agent: None,
+            join_line: None,
         };
         let mut args = vec!["token", "create", name];
         args.extend(token_options);
         let line = hub.pinnace(&args)?;
-        site.run_join_line(&line)?;
+        site.run_join_line(&line, &site.data)?;
         Ok(site)
     }
 
+    /// Gets a token for a second agent of this member, called `name`; [`Site::join_as`] uses it.
+    ///
+    /// # Errors
+    /// When the hub gives no token.
+    pub fn prepare_join(&mut self, name: &str, hub: &Hub) -> Result<()> {
+        self.join_line = Some(hub.pinnace(&["token", "create", name])?);
+        Ok(())
+    }
+
+    /// Joins the second agent with the line of [`Site::prepare_join`]; may be repeated.
+    ///
+    /// # Errors
+    /// When the join is refused or not answered.
+    pub fn join_as(&self, name: &str) -> Result<()> {
+        let line = self.join_line.as_deref().context("no join line was asked for")?;
+        self.run_join_line(line, &self.data.with_file_name(name))
+    }
+
     /// Runs the printed join line as a person would, but through the proxy.
-    fn run_join_line(&self, printed: &str) -> Result<()> {
+    fn run_join_line(&self, printed: &str, data: &Path) -> Result<()> {
         let line = printed
             .lines()
             .find(|line| line.contains("pinnace-agent join"))
@@ -71,7 +91,7 @@ impl Site {
             .arg("join")
             .args(&arguments)
             .arg("--data")
-            .arg(&self.data)
+            .arg(data)
             .arg("--kubeconfig")
             .arg(self.member.kubeconfig())
             .output()?;
@@ -163,6 +183,11 @@ impl Site {
     /// The agent's data directory.
     pub fn data(&self) -> &Path {
         &self.data
+    }
+
+    /// Whether an agent was started and not stopped.
+    pub fn has_agent(&self) -> bool {
+        self.agent.is_some()
     }
 
     /// The agent's process id while it runs.
