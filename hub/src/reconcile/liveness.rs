@@ -2,13 +2,14 @@
 //! changes: templates whose status a dark cluster no longer holds back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use shared::ids::ClusterName;
 use tokio::time::MissedTickBehavior;
 
 use super::metadata::fill_in;
-use super::world::world_facts;
+use super::world::{room_facts, world_facts};
 use super::{Reconciler, Turned, limits, report_trouble};
 use crate::clock;
 use crate::store::fleet::{ClusterRow, Enrolment, ReadyFact};
@@ -63,6 +64,11 @@ impl Reconciler {
         let served = world_facts(&rows);
         if last.served.replace(served) != Some(served) {
             self.mark_world();
+        }
+        let room = room_facts(&rows);
+        if last.room.replace(room) != Some(room) {
+            // What is placed stays where it is; the next plan of a template looks at the new numbers.
+            self.world_changed.store(true, Ordering::SeqCst);
         }
         last.known = rows
             .into_iter()
@@ -138,6 +144,8 @@ pub(super) struct LastLook {
     dark: BTreeSet<ClusterName>,
     /// Who is enrolled and what they serve, as a fingerprint.
     served: Option<u64>,
+    /// What clusters have and use, as a fingerprint.
+    room: Option<u64>,
 }
 
 /// The Cluster object of an enrolment, with what the token said of it.

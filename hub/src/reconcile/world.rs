@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use hub_core::plan::World;
 use serde_json::{Value, json};
-use shared::wire::ApiEnablement;
+use shared::wire::{ApiEnablement, Capacity};
 
 use super::Reconciler;
 use crate::store::fleet::ClusterRow;
@@ -73,6 +73,9 @@ impl Reconciler {
                     enablements(served[found].1),
                 );
             }
+            if let Some(capacity) = capacity_of(&rows, &name) {
+                cluster["status"]["resourceSummary"] = summary(capacity);
+            }
         }
         let skipped = self.settings.skipped_namespaces.clone();
         let world = World::read(&propagation, &overrides, &clusters, skipped);
@@ -96,6 +99,45 @@ pub(super) fn world_facts(rows: &[ClusterRow]) -> u64 {
         }
     }
     hasher.finish()
+}
+
+/// What clusters have and use, as a fingerprint. A change of it moves nothing that is placed; it only makes the next plan
+/// look at the new numbers.
+pub(super) fn room_facts(rows: &[ClusterRow]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for row in rows {
+        if let Some(capacity) = &row.facts.capacity {
+            row.cluster.as_str().hash(&mut hasher);
+            (&capacity.allocatable, &capacity.allocated, &capacity.allocating).hash(&mut hasher);
+            for model in &capacity.models {
+                (model.grade, model.count).hash(&mut hasher);
+            }
+        }
+    }
+    hasher.finish()
+}
+
+fn capacity_of<'a>(rows: &'a [ClusterRow], cluster: &str) -> Option<&'a Capacity> {
+    rows.iter()
+        .find(|row| row.cluster.as_str() == cluster)?
+        .facts
+        .capacity
+        .as_ref()
+}
+
+/// `status.resourceSummary` of a Cluster.
+fn summary(capacity: &Capacity) -> Value {
+    let models: Vec<Value> = capacity
+        .models
+        .iter()
+        .map(|model| json!({"grade": model.grade, "count": model.count}))
+        .collect();
+    json!({
+        "allocatable": capacity.allocatable,
+        "allocated": capacity.allocated,
+        "allocating": capacity.allocating,
+        "allocatableModelings": models,
+    })
 }
 
 type Served<'a> = Vec<(&'a str, &'a [ApiEnablement])>;

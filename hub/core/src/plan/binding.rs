@@ -227,6 +227,12 @@ pub(super) fn build(former: Option<&Value>, state: &State<'_>) -> Value {
             AFFINITY_GROUP_ANNOTATION,
             state.group.map(|group| json!(group)),
         );
+        let trigger = former.and_then(|former| text(&former["spec"], "rescheduleTriggeredAt"));
+        set_or_remove(
+            notes,
+            RESCHEDULED_ANNOTATION,
+            trigger.map(|trigger| json!(trigger)),
+        );
     }
     spec(&mut binding, state, edited);
     binding

@@ -52,30 +52,31 @@ fn propagation(spec: &Value, errors: &mut Errors, warnings: &mut Vec<String>) {
         );
     }
     let placement = &spec["placement"];
-    if is_set(&placement["spreadConstraints"]) {
-        errors.not_yet(
-            "spec.placement.spreadConstraints",
-            "spread constraints are not supported yet; name clusters or labels in clusterAffinity",
-        );
+    for (index, constraint) in placement["spreadConstraints"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .enumerate()
+    {
+        let path = format!("spec.placement.spreadConstraints[{index}]");
+        let field = constraint["spreadByField"].as_str().unwrap_or_default();
+        if is_set(&constraint["spreadByLabel"]) {
+            errors.not_yet(
+                format!("{path}.spreadByLabel"),
+                "spreading by label is not supported; use spreadByField cluster or region",
+            );
+        } else if !matches!(field, "" | "cluster" | "region") {
+            errors.not_yet(
+                format!("{path}.spreadByField"),
+                format!("spreading by {field} is not supported yet; use cluster or region"),
+            );
+        }
     }
     if is_set(&placement["workloadAffinity"]) {
         errors.not_yet(
             "spec.placement.workloadAffinity",
             "affinity between workloads is not supported yet",
         );
-    }
-    for (index, term) in placement["clusterAffinities"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
-        if is_set(&term["overflowAffinities"]) {
-            errors.not_yet(
-                format!("spec.placement.clusterAffinities[{index}].overflowAffinities"),
-                "overflow tiers need the free room of clusters, which is not known yet",
-            );
-        }
     }
     let strategy = &placement["replicaScheduling"];
     if strategy["replicaSchedulingType"] == "Duplicated" {
@@ -86,18 +87,5 @@ fn propagation(spec: &Value, errors: &mut Errors, warnings: &mut Vec<String>) {
                 ));
             }
         }
-        return;
-    }
-    if strategy["replicaDivisionPreference"] == "Aggregated" {
-        errors.not_yet(
-            "spec.placement.replicaScheduling.replicaDivisionPreference",
-            "Aggregated needs the free room of clusters, which is not known yet; use Weighted with staticWeightList",
-        );
-    }
-    if is_set(&strategy["weightPreference"]["dynamicWeight"]) {
-        errors.not_yet(
-            "spec.placement.replicaScheduling.weightPreference.dynamicWeight",
-            "dynamic weights need the free room of clusters, which is not known yet; use staticWeightList",
-        );
     }
 }

@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use interpreter::Native;
-use proptest::prelude::*;
 use serde_json::{Value, json};
 use shared::ids::ClusterName;
 use shared::reason::Reason;
 use shared::set::{ConflictResolution, DeleteMode};
 
 use super::*;
+use crate::matching::PassedOver;
+
+mod properties;
+mod room;
 
 fn cluster(name: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"name": name}}, "spec": {"provider": "p", "region": "r"}})
@@ -551,85 +554,4 @@ fn a_divided_job_divides_its_completions() {
         })
         .collect();
     assert_eq!(got, [(json!(2), json!(8)), (json!(1), json!(4))]);
-}
-
-fn names_strategy() -> impl Strategy<Value = BTreeSet<String>> {
-    prop::collection::btree_set("[a-e]", 1..5)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
-
-    #[test]
-    fn replicas_sum_up_and_excluded_clusters_get_nothing(
-        clusters in names_strategy(),
-        excluded in names_strategy(),
-        weights in prop::collection::btree_map("[a-e]", 1_i64..9, 0..5),
-        replicas in 0_i64..60,
-    ) {
-        let weights: Vec<(&str, i64)> = weights.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
-        let mut placement = weighted(&weights);
-        placement["clusterAffinity"] = json!({"exclude": excluded});
-        let names: Vec<&str> = clusters.iter().map(String::as_str).collect();
-        let mut hub = Hub::with(&names, vec![policy("p", placement)]);
-        let plan = hub.plan(&deployment("web", replicas));
-        prop_assert!(plan.targets.iter().all(|share| !excluded.contains(&share.cluster)));
-        if clusters.is_subset(&excluded) {
-            prop_assert!(plan.works.is_empty());
-        } else {
-            prop_assert_eq!(plan.targets.iter().map(|share| share.replicas).sum::<i64>(), replicas);
-            let sent: i64 = plan.works.iter().map(|work| manifest(work)["spec"]["replicas"].as_i64().unwrap()).sum();
-            prop_assert_eq!(sent, replicas);
-        }
-    }
-
-    #[test]
-    fn the_order_of_what_is_read_does_not_matter(seed in any::<u64>(), replicas in 0_i64..20) {
-        let policies = vec![
-            policy("a", weighted(&[("m1", 3), ("m2", 2), ("m3", 1)])), policy("b", named(&["m1"])), policy("c", named(&["m2"])),
-        ];
-        let rule = |name: &str, tag: &str| json!({"metadata": {"name": name, "namespace": "shop"},
-            "spec": {"overrideRules": [{"overriders": {"imageOverrider": [{"component": "Tag", "operator": "add", "value": tag}]}}]}});
-        let mut hub = Hub::with(&["m1", "m2", "m3"], policies);
-        hub.overrides = vec![rule("o1", "-a"), rule("o2", "-b")];
-        let expected = hub.plan(&deployment("web", replicas));
-        let mut shuffled = Hub::with(&["m1", "m2", "m3"], hub.policies.clone());
-        shuffled.overrides = hub.overrides.clone();
-        let turn = |list: &mut Vec<Value>| {
-            let by = (seed % list.len() as u64) as usize;
-            list.rotate_left(by);
-            if seed % 2 == 1 { list.reverse() }
-        };
-        turn(&mut shuffled.policies);
-        turn(&mut shuffled.clusters);
-        turn(&mut shuffled.overrides);
-        prop_assert_eq!(shuffled.plan(&deployment("web", replicas)), expected);
-    }
-
-    #[test]
-    fn scaling_up_never_lowers_a_share(weights in prop::collection::vec(1_i64..20, 1..6), steps in 1_i64..40) {
-        let names: Vec<String> = (0..weights.len()).map(|index| format!("m{index}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let rules: Vec<(&str, i64)> = names.iter().copied().zip(weights.iter().copied()).collect();
-        let mut hub = Hub::with(&names, vec![policy("p", weighted(&rules))]);
-        let mut before = hub.plan(&deployment("web", 0)).targets;
-        for replicas in 1..=steps {
-            let now = hub.plan(&deployment("web", replicas)).targets;
-            let share = |list: &[Share], name: &str| list.iter().find(|s| s.cluster == name).map_or(0, |s| s.replicas);
-            for name in &names {
-                prop_assert!(share(&now, name) >= share(&before, name));
-            }
-            before = now;
-        }
-    }
-
-    #[test]
-    fn an_unrelated_cluster_moves_nothing(replicas in 0_i64..20) {
-        let mut hub = Hub::with(&["m1", "m2"], vec![policy("p", weighted(&[("m1", 2), ("m2", 1)]))]);
-        let before = hub.plan(&deployment("web", replicas));
-        hub.clusters.push(cluster("zz"));
-        hub.policies.push(policy("q", named(&["zz"])));
-        let after = hub.plan(&deployment("web", replicas));
-        prop_assert_eq!((after.works, after.withdraw.len(), after.binding), (before.works, 0, BindingChange::Keep));
-    }
 }
