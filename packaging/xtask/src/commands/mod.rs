@@ -28,6 +28,9 @@ enum Task {
     Check,
     /// Everything that can say that this workspace is right: format, lints, type table, all tests.
     Test(test::Args),
+    /// Measures and prints; `bench path`: memory, time from apply to Available, bytes on the wire.
+    #[command(disable_help_flag = true)]
+    Bench(step::Args),
     /// The reference's cases, a table per set (arguments: see `conformance --help`).
     #[command(disable_help_flag = true)]
     Conformance(step::Args),
@@ -50,6 +53,7 @@ impl Cli {
         match self.task {
             Task::Check => check::run(),
             Task::Test(args) => test::run(&args),
+            Task::Bench(args) => step::run("bench", &args),
             Task::Conformance(args) => step::run("conformance", &args),
             Task::Demo(args) => demo::run(&args),
             Task::Ci => process::run(&mut Command::new(workspace::root()?.join(".ci/run"))),
