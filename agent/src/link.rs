@@ -59,6 +59,8 @@ pub enum LinkCommand {
     Send(Vec<u8>),
     /// Drop the connection and make another after a pause.
     Reconnect,
+    /// Drop the connection and make no other.
+    Stop,
 }
 
 /// Why a route cannot be used at all.
@@ -78,6 +80,16 @@ pub enum RouteError {
     /// TLS.
     #[error("TLS cannot be set up: {0}")]
     Tls(#[from] rustls::Error),
+}
+
+/// How a connection ended.
+enum Ended {
+    /// It broke or was refused; another follows.
+    Because(String),
+    /// Nobody listens any more.
+    Unheard,
+    /// No other is wanted.
+    Stopped,
 }
 
 /// The connection, ready to run.
@@ -120,7 +132,11 @@ impl Link {
             // What was said to the last connection means nothing to the next.
             while commands.try_recv().is_ok() {}
             let (ended, was_up) = self.connection(&events, &mut commands).await;
-            let Some(why) = ended else { return };
+            let why = match ended {
+                Ended::Because(why) => why,
+                Ended::Unheard => return,
+                Ended::Stopped => return std::future::pending().await,
+            };
             failures = if was_up { 1 } else { failures.saturating_add(1) };
             if events.send(LinkEvent::Disconnected(why)).await.is_err() {
                 return;
@@ -134,12 +150,12 @@ impl Link {
         }
     }
 
-    /// One connection to its end: why it ended (none: nobody listens any more) and whether it was ever up.
+    /// One connection to its end: why it ended and whether it was ever up.
     async fn connection(
         &self,
         events: &mpsc::Sender<LinkEvent>,
         commands: &mut mpsc::Receiver<LinkCommand>,
-    ) -> (Option<String>, bool) {
+    ) -> (Ended, bool) {
         let (client, mut eventloop) = AsyncClient::new(self.options.clone(), LINK_QUEUE);
         let mut network = NetworkOptions::new();
         network.set_tcp_nodelay(true);
@@ -161,12 +177,12 @@ impl Link {
         eventloop: &mut EventLoop,
         events: &mpsc::Sender<LinkEvent>,
         up: &std::cell::Cell<bool>,
-    ) -> Option<String> {
+    ) -> Ended {
         loop {
             let event = match eventloop.poll().await {
                 Ok(Event::Incoming(Packet::ConnAck(_))) => {
                     if let Err(e) = client.try_subscribe(&self.topic_down, QoS::AtLeastOnce) {
-                        return Some(e.to_string());
+                        return Ended::Because(e.to_string());
                     }
                     continue;
                 }
@@ -178,32 +194,29 @@ impl Link {
                     LinkEvent::Payload(publish.payload.to_vec())
                 }
                 Ok(Event::Incoming(Packet::Disconnect)) => {
-                    return Some("the hub closed the session".to_owned());
+                    return Ended::Because("the hub closed the session".to_owned());
                 }
                 Ok(_) => continue,
-                Err(e) => return Some(explain(&e)),
+                Err(e) => return Ended::Because(explain(&e)),
             };
             if events.send(event).await.is_err() {
-                return None;
+                return Ended::Unheard;
             }
         }
     }
 
-    async fn outgoing(
-        &self,
-        client: &AsyncClient,
-        commands: &mut mpsc::Receiver<LinkCommand>,
-    ) -> Option<String> {
+    async fn outgoing(&self, client: &AsyncClient, commands: &mut mpsc::Receiver<LinkCommand>) -> Ended {
         loop {
             match commands.recv().await {
-                None => return None,
-                Some(LinkCommand::Reconnect) => return Some("connecting anew".to_owned()),
+                None => return Ended::Unheard,
+                Some(LinkCommand::Stop) => return Ended::Stopped,
+                Some(LinkCommand::Reconnect) => return Ended::Because("connecting anew".to_owned()),
                 Some(LinkCommand::Send(payload)) => {
                     if let Err(e) = client
                         .publish(&self.topic_up, QoS::AtLeastOnce, false, payload)
                         .await
                     {
-                        return Some(e.to_string());
+                        return Ended::Because(e.to_string());
                     }
                 }
             }

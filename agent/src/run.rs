@@ -434,7 +434,9 @@ impl Shell {
                 self.actions
                     .push(Box::pin(async move { (key, applier.carry_out(action).await) }));
             }
-            self.watches.keep(&self.agent.engine().kinds_in_use());
+            if let Some(kinds) = self.agent.take_kinds_in_use() {
+                self.watches.keep(&kinds);
+            }
         }
         Ok(())
     }
@@ -475,6 +477,7 @@ impl Shell {
             Effect::Reported(_) | Effect::Forgotten | Effect::Joined(_) | Effect::JoinRefused { .. } => {}
             Effect::Revoked(reason) => {
                 tracing::error!(%reason, "the enrolment was revoked; the workloads stay, the agent only keeps them");
+                self.send(LinkCommand::Stop);
             }
         }
         Ok(())

@@ -154,6 +154,11 @@ impl Agent {
         self.engine.poll_action(now, random)
     }
 
+    /// `apiVersion` and kind of what is worth watching, when it changed.
+    pub fn take_kinds_in_use(&mut self) -> Option<std::collections::BTreeSet<(String, String)>> {
+        self.engine.take_kinds_in_use()
+    }
+
     /// When `handle_tick` or `poll_action` may have something without any new fact.
     #[must_use]
     pub fn next_wake(&self) -> Option<Millis> {

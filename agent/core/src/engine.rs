@@ -32,13 +32,18 @@ pub struct Engine {
     fresh: BTreeSet<ObjectKey>,
     in_flight: usize,
     pub(crate) changed: BTreeSet<ObjectKey>,
+    /// Which kinds are in use may have changed.
+    pub(crate) kinds_stale: bool,
 }
 
 impl Engine {
     /// Starts from the ledger: its records and open intents. Call [`Self::handle_set`] next if a set is held.
     #[must_use]
     pub fn new(records: Vec<ObjectRecord>, intents: Vec<Intent>, now: Millis) -> Self {
-        let mut engine = Self::default();
+        let mut engine = Self {
+            kinds_stale: true,
+            ..Self::default()
+        };
         for record in records {
             let mut target = Target::new(Want::Stray, record.api_version.clone(), now);
             target.phase = Phase::Stray;
@@ -62,6 +67,7 @@ impl Engine {
     /// nothing is deleted for being absent.
     pub fn handle_set(&mut self, set: &Set, facts: &BTreeMap<Digest, ContentFacts>, now: Millis) {
         self.defined.clear();
+        self.kinds_stale = true;
         let mut spoken_of = BTreeSet::new();
         for entry in set.entries() {
             let known = facts.get(&entry.digest);
@@ -471,15 +477,20 @@ impl Engine {
         self.targets.iter()
     }
 
-    /// `apiVersion` and kind of every object that we manage or want: what is worth watching.
-    #[must_use]
-    pub fn kinds_in_use(&self) -> BTreeSet<(String, String)> {
-        self.targets
+    /// `apiVersion` and kind of every object that we manage or want, which is what is worth watching; none while
+    /// it has not changed since the last call.
+    pub fn take_kinds_in_use(&mut self) -> Option<BTreeSet<(String, String)>> {
+        if !std::mem::take(&mut self.kinds_stale) {
+            return None;
+        }
+        let kinds = self
+            .targets
             .iter()
             .filter(|(_, t)| t.record.is_some() || t.is_entry())
             .map(|(key, t)| (t.read_version(), key.kind.clone()))
             .filter(|(version, _)| !version.is_empty())
-            .collect()
+            .collect();
+        Some(kinds)
     }
 
     /// One target.

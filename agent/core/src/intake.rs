@@ -66,8 +66,8 @@ pub enum Demand {
 struct Coming {
     head: SignedHead,
     set: Option<Arc<Set>>,
-    /// Contents that are neither held nor staged.
-    missing: BTreeSet<Digest>,
+    /// Contents that are neither held nor staged, with their lengths.
+    missing: BTreeMap<Digest, u32>,
     asked: BTreeMap<What, Asked>,
     committing: bool,
 }
@@ -227,11 +227,11 @@ impl Intake {
                         raw: false,
                     },
                 );
-                BTreeSet::new()
+                BTreeMap::new()
             }
         };
         if set.is_some() {
-            asked.retain(|what, _| matches!(what, What::Content(d) if missing.contains(d)));
+            asked.retain(|what, _| matches!(what, What::Content(d) if missing.contains_key(d)));
         }
         self.coming = Some(Coming {
             head,
@@ -242,11 +242,11 @@ impl Intake {
         });
     }
 
-    fn missing_of(&self, set: &Set, holdings: &dyn Holdings) -> BTreeSet<Digest> {
+    fn missing_of(&self, set: &Set, holdings: &dyn Holdings) -> BTreeMap<Digest, u32> {
         set.entries()
             .iter()
-            .map(|e| e.digest)
-            .filter(|d| !self.staged.contains_key(d) && !holdings.has(d))
+            .map(|e| (e.digest, e.length))
+            .filter(|(d, _)| !self.staged.contains_key(d) && !holdings.has(d))
             .collect()
     }
 
@@ -318,8 +318,8 @@ impl Intake {
         };
         let length = match (chunk.what, &coming.set) {
             (What::Set(sequence), None) if sequence == coming.head.head.sequence => SET_BYTES_MAX,
-            (What::Content(digest), Some(set)) => match set.entries().iter().find(|e| e.digest == digest) {
-                Some(entry) if entry.length == chunk.length => entry.length as usize,
+            (What::Content(digest), Some(_)) => match coming.missing.get(&digest) {
+                Some(length) if *length == chunk.length => *length as usize,
                 _ => return,
             },
             _ => return,
@@ -444,19 +444,15 @@ impl Intake {
             self.demands.push(Demand::Keep(contents));
         }
         let Some(coming) = &mut self.coming else { return };
-        let length = |d: &Digest| {
-            set.entries()
-                .iter()
-                .find(|e| e.digest == *d)
-                .map_or(0, |e| e.length as usize)
-        };
+        let missing = &coming.missing;
+        let length = |d: &Digest| missing.get(d).map_or(0, |l| *l as usize);
         let mut open: usize = coming
             .asked
             .keys()
             .map(|w| if let What::Content(d) = w { length(d) } else { 0 })
             .sum();
         let mut fresh = Vec::new();
-        for digest in &coming.missing {
+        for digest in coming.missing.keys() {
             let what = What::Content(*digest);
             if coming.asked.contains_key(&what) {
                 continue;
@@ -497,7 +493,8 @@ impl Intake {
             return;
         };
         let Some(set) = coming.set else { return };
-        self.facts.retain(|digest, _| set.has_content(digest));
+        let wanted: BTreeSet<Digest> = set.entries().iter().map(|e| e.digest).collect();
+        self.facts.retain(|digest, _| wanted.contains(digest));
         self.held = Some(Held {
             head: coming.head,
             set,

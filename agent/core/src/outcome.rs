@@ -38,6 +38,7 @@ impl Engine {
                 live,
                 observation,
             } => {
+                self.kinds_stale |= target.read_version() != record.api_version;
                 target.api_version.clone_from(&record.api_version);
                 target.record = Some(record);
                 target.intent = None;
@@ -106,6 +107,7 @@ impl Engine {
 
     /// Marks a tombstone as carried out.
     pub(crate) fn bury(&mut self, key: &ObjectKey, how: Burial, now: Millis) {
+        self.kinds_stale = true;
         self.set_phase(key, Phase::Buried(how), now);
     }
 

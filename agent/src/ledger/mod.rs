@@ -9,6 +9,8 @@ pub mod facts;
 mod objects;
 mod open;
 mod sets;
+#[cfg(test)]
+mod tests;
 
 pub use open::OpenError;
 pub use sets::HeldSet;

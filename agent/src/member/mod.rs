@@ -2,6 +2,8 @@
 
 pub mod api;
 pub mod applier;
+#[cfg(test)]
+mod applier_tests;
 pub mod capacity;
 pub mod connect;
 pub mod content;
