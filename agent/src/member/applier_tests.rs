@@ -33,6 +33,7 @@ struct Bench {
     applier: Applier,
     ledger: Rc<RefCell<Ledger>>,
     asked: Asked,
+    runtime: tokio::runtime::Runtime,
     _dir: tempfile::TempDir,
 }
 
@@ -84,6 +85,12 @@ fn bench(answers: Vec<(u16, Value)>) -> Bench {
             bytes: CONTENT.as_bytes().to_vec(),
         }])
         .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    // The client starts a task of its own.
+    let entered = runtime.enter();
     let ledger = Rc::new(RefCell::new(ledger));
     let applier = Applier::new(
         Api::new(Client::new(service, "default")),
@@ -93,10 +100,12 @@ fn bench(answers: Vec<(u16, Value)>) -> Bench {
         Incarnation([3; 16]),
         Random::new(),
     );
+    drop(entered);
     Bench {
         applier,
         ledger,
         asked,
+        runtime,
         _dir: dir,
     }
 }
@@ -133,11 +142,8 @@ fn object(uid: &str, annotations: Value) -> Value {
 }
 
 fn run(bench: &Bench, action: Action) -> Outcome {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime
+    bench
+        .runtime
         .block_on(bench.applier.carry_out(action))
         .expect("the ledger is whole")
 }
