@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(core["items"].as_array().map(Vec::len), Some(1));
         assert_eq!(core["items"][0]["versions"][0]["version"], "v1");
         let named = aggregated(table, Root::Named, "v2");
-        assert_eq!(named["items"][0]["metadata"]["name"].is_string(), true);
+        assert!(named["items"][0]["metadata"]["name"].is_string());
         let names: Vec<&str> = named["items"]
             .as_array()
             .expect("items")

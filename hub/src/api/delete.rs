@@ -3,8 +3,9 @@
 use super::encode::{Encoder, More};
 use super::read::Selection;
 use super::request::{Query, dry_run_error};
+use super::rules::refusal;
 use super::source::Served;
-use super::write::{Done, refusal};
+use super::write::Done;
 use super::{Api, decode, limits};
 use crate::clock;
 use crate::store::{CommitError, Expect, Object, Op};

@@ -108,7 +108,7 @@ impl Api {
                 let ops: Vec<Op> = chunk.iter().filter_map(|o| removal(&served, o)).collect();
                 match self.store.commit(ops).await {
                     Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => {}
-                    Err(error) => return Err(super::write::refusal(&served, error)),
+                    Err(error) => return Err(super::rules::refusal(&served, error)),
                 }
             }
         }

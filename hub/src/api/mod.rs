@@ -14,6 +14,7 @@ mod page;
 mod read;
 mod request;
 mod respond;
+mod rules;
 mod source;
 mod watch;
 mod write;
@@ -210,7 +211,7 @@ impl Api {
         identity: &Identity,
     ) -> Response<Body> {
         let headers = request.headers();
-        let answer = match place {
+        match place {
             Place::Groups(root) => self.documents.groups(*root, headers, host(headers)),
             Place::Group(group) => self.documents.group(group, headers),
             Place::Resources(group, version) => self.documents.resources(group, version, headers),
@@ -224,17 +225,16 @@ impl Api {
                 let mut request = request;
                 request.extensions_mut().insert(identity.clone());
                 match self.fleet.clone().oneshot(request).await {
-                    Ok(answer) => return answer,
+                    Ok(answer) => answer,
                     Err(never) => match never {},
                 }
             }
             Place::Resource(address) => match self.resource(request, address, query, verb).await {
-                Ok(answer) => return answer,
+                Ok(answer) => answer,
                 Err(error) => respond::error(&error),
             },
             Place::Version | Place::Health | Place::Unknown => respond::error(&StatusError::no_such_path()),
-        };
-        answer
+        }
     }
 
     async fn resource(

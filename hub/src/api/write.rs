@@ -5,19 +5,19 @@ use super::encode::Encoder;
 use super::negotiate;
 use super::read::encoder;
 use super::request::Query;
+use super::rules::{is_current, notices, refusal};
 use super::source::{self, Served};
 use super::{Api, limits};
 use crate::clock;
-use crate::store::{CommitError, Expect, Object, Op, Revision, StoreError};
-use crate::views;
+use crate::store::{CommitError, Expect, Object, Op};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use hub_core::admission::{self, Part, Target, Updated};
 use hub_core::guard::{self, Wish};
 use hub_core::patch::{self, PatchError};
-use hub_core::policy::{self, Operation};
-use hub_core::status_error::{Cause, Details, Reason, StatusError};
+use hub_core::policy::Operation;
+use hub_core::status_error::{Cause, Reason, StatusError};
 use hub_core::strict::Findings;
 use hub_core::{convert, scale};
 use serde_json::Value;
@@ -81,43 +81,6 @@ fn patch_kind(served: &Served, content_type: Option<&str>) -> Result<PatchKind, 
         }
         other => Err(negotiate::unsupported(other, PATCH_TYPES)),
     }
-}
-
-/// A refusal of the store as the client sees it.
-pub(super) fn refusal(served: &Served, error: CommitError) -> StatusError {
-    let (group, plural) = (&*served.resource.group, &*served.resource.plural);
-    match error {
-        CommitError::AlreadyExists { name, .. } => StatusError::already_exists(group, plural, &name),
-        CommitError::NotFound { name, .. } => StatusError::not_found(group, plural, &name),
-        CommitError::Conflict { name, .. } => StatusError::stale(group, plural, &name),
-        error @ CommitError::TooLarge { .. } => {
-            StatusError::new(Reason::RequestEntityTooLarge, error.to_string())
-        }
-        error @ CommitError::Malformed { .. } => StatusError::bad_request(error.to_string()),
-        CommitError::Store(error @ (StoreError::ReadOnly { .. } | StoreError::Closed)) => {
-            let mut refusal = StatusError::new(Reason::ServiceUnavailable, error.to_string());
-            refusal.details = Some(Box::new(Details {
-                retry_after_seconds: 5,
-                ..Details::default()
-            }));
-            refusal
-        }
-        error => StatusError::internal(error),
-    }
-}
-
-/// Things that are stored and do not act yet; who writes them should know.
-fn notices(served: &Served) -> Option<String> {
-    let text = match (&*served.resource.group, &*served.resource.plural) {
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            "this hub stores the definition as a template, but does not serve its custom resources yet"
-        }
-        ("admissionregistration.k8s.io", _) => {
-            "this hub stores admission configuration as a template and calls nobody"
-        }
-        _ => return None,
-    };
-    Some(text.to_owned())
 }
 
 impl Write<'_> {
@@ -423,119 +386,6 @@ impl Api {
             }
         }
     }
-
-    /// Defaults and rules of policies.
-    fn admit_policy(
-        &self,
-        write: &Write<'_>,
-        operation: Operation,
-        object: Value,
-        old: Option<&Value>,
-        warnings: &mut Vec<String>,
-    ) -> Result<Value, StatusError> {
-        let resource = write.served.resource;
-        if !policy::admits(&resource.group, &resource.kind) {
-            return Ok(object);
-        }
-        let name = admission::name_of(&object).to_owned();
-        match policy::admit(
-            &resource.kind,
-            operation,
-            write.namespace,
-            object,
-            old,
-            &mut || self.new_uid(),
-        ) {
-            Ok(admitted) => {
-                warnings.extend(admitted.warnings);
-                Ok(admitted.object)
-            }
-            Err(errors) => {
-                let causes = errors.into_iter().map(|error| {
-                    let text = error.to_string();
-                    let message = text
-                        .strip_prefix(&format!("{}: ", error.field))
-                        .unwrap_or(&text)
-                        .to_owned();
-                    Cause {
-                        reason: error.kind.reason(),
-                        message,
-                        field: error.field,
-                    }
-                });
-                Err(StatusError::invalid(
-                    &resource.group,
-                    &resource.kind,
-                    &name,
-                    causes.collect(),
-                ))
-            }
-        }
-    }
-
-    /// The stored object behind what a client writes. A view without one is made by the hub and written by nobody.
-    ///
-    /// # Errors
-    /// 404, or 403 for such a view.
-    pub(super) fn stored(
-        &self,
-        served: &Served,
-        wish: Wish,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Arc<Object>, StatusError> {
-        let resource = served.resource;
-        if let Some(found) = self.store.get(&served.id, namespace, name) {
-            return Ok(found);
-        }
-        match source::get(&self.store, served, namespace, name)? {
-            None => Err(StatusError::not_found(&resource.group, &resource.plural, name)),
-            Some(view) => {
-                guard::check(resource, wish, Some(&view.value()), None)?;
-                let why = "the hub shows it for a cluster; nobody writes it";
-                Err(StatusError::forbidden(
-                    &resource.group,
-                    &resource.plural,
-                    name,
-                    why,
-                ))
-            }
-        }
-    }
-
-    /// A stored object as clients read it.
-    fn shown(&self, served: &Served, stored: Arc<Object>) -> Result<Arc<Object>, StatusError> {
-        if !views::is_view(&served.id) {
-            return Ok(stored);
-        }
-        let view = source::get(&self.store, served, &stored.namespace, &stored.name)?;
-        Ok(view.unwrap_or(stored))
-    }
-
-    /// A namespaced object needs its namespace, and one that is not ending.
-    fn check_namespace(&self, served: &Served, namespace: &str, name: &str) -> Result<(), StatusError> {
-        if !served.resource.namespaced {
-            return Ok(());
-        }
-        let resource = served.resource;
-        let Some(found) = self.store.get(&super::namespace_id(), "", namespace) else {
-            return Err(StatusError::not_found("", "namespaces", namespace));
-        };
-        if !admission::is_deleting(&found.value()) {
-            return Ok(());
-        }
-        let why =
-            format!("unable to create new content in namespace {namespace} because it is being terminated");
-        let mut error = StatusError::forbidden(&resource.group, &resource.plural, name, why);
-        if let Some(details) = &mut error.details {
-            details.causes.push(Cause {
-                reason: "NamespaceTerminating",
-                message: format!("namespace {namespace} is being terminated"),
-                field: "metadata.namespace".to_owned(),
-            });
-        }
-        Err(error)
-    }
 }
 
 fn first(stored: Vec<Arc<Object>>) -> Result<Arc<Object>, StatusError> {
@@ -543,13 +393,6 @@ fn first(stored: Vec<Arc<Object>>) -> Result<Arc<Object>, StatusError> {
         .into_iter()
         .next()
         .ok_or_else(|| StatusError::internal("the store answered without the object"))
-}
-
-/// Whether the client has seen what is stored.
-fn is_current(served: &Served, stored: &Object, given: &str) -> bool {
-    given
-        .parse()
-        .is_ok_and(|read_at| views::is_current(&served.id, stored, Revision(read_at)))
 }
 
 fn revision_given(object: &Value) -> Option<&str> {

@@ -56,7 +56,7 @@ pub(super) fn check(resource: &Resource, old: &Value, new: &Value) -> Vec<Cause>
         let after = template(new).unwrap_or_default();
         causes.push(Cause::invalid("spec.template", &after, IMMUTABLE));
     }
-    let is_data = &*resource.group == "" && matches!(&*resource.plural, "secrets" | "configmaps");
+    let is_data = resource.group.is_empty() && matches!(&*resource.plural, "secrets" | "configmaps");
     if is_data && old.get("immutable") == Some(&Value::Bool(true)) {
         let why = "field is immutable when `immutable` is set";
         let changed = |key: &&str| old.get(*key) != new.get(*key);
