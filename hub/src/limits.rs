@@ -57,8 +57,9 @@ pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 pub const INFLIGHT_PUBLISHES: usize = 32;
 /// A full window without any PUBACK for this long ends the connection.
 pub const PUBACK_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes queued for one agent; beyond, frames are dropped (the courier sends them again).
-pub const OUTBOUND_BYTES: usize = 1024 * 1024;
+/// Bytes queued for one agent: a chunk for each thing it may ask for at once, and one message beside. Beyond, frames
+/// are dropped (the courier sends them again).
+pub const OUTBOUND_BYTES: usize = (shared::limits::WANTS_IN_FLIGHT_MAX + 1) * BUS_PAYLOAD_BYTES;
 /// Frames queued for one agent.
 pub const OUTBOUND_FRAMES: usize = 512;
 /// Acknowledgements queued for one agent; beyond, its socket is not read.

@@ -108,11 +108,9 @@ impl Hub {
         let store = Store::open(&args.data, clock::wall())?;
         let mut keys = Keys::load(&args.data, store.fleet())?;
         forget_address(&args.data)?;
-        let listener = Listener::bind(
-            args.listen.unwrap_or(keys.settings().listen),
-            &keys,
-            clock::wall(),
-        )?;
+        let listen = args.listen.unwrap_or(keys.settings().listen);
+        keys.listen_on(listen.ip());
+        let listener = Listener::bind(listen, &keys, clock::wall())?;
         let address = listener.address().context("address of the port")?;
         keys.adopt_address(address)?;
 

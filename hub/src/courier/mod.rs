@@ -12,7 +12,7 @@ mod exchanges;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::bus::{Bus, Delivery, Subscription};
-use crate::gateway::{Gateway, SessionEnded};
+use crate::gateway::{CloseReason, Gateway, SessionEnded};
 use crate::reconcile::Presence;
 use crate::store::fleet::Enrolment;
 use crate::store::{Note, Notes, Store};
@@ -319,47 +319,53 @@ impl Dispatcher {
 
     fn noted(&mut self, note: Note, notes: &mut Notes) {
         // Everything that is already waiting: many notes of one cluster are one look.
-        let mut look = std::collections::BTreeSet::new();
+        let (mut sets, mut clusters) = (BTreeSet::new(), BTreeSet::new());
         let mut next = Some(note);
         while let Some(note) = next {
             match note {
-                Note::Set(cluster) | Note::Cluster(cluster) => {
-                    look.insert(cluster);
+                Note::Set(cluster) => {
+                    sets.insert(cluster);
                 }
-                Note::Everything => look.extend(self.agents.keys().cloned()),
+                Note::Cluster(cluster) => {
+                    clusters.insert(cluster);
+                }
+                Note::Everything => {
+                    sets.extend(self.agents.keys().cloned());
+                    clusters.extend(self.agents.keys().cloned());
+                }
                 Note::Binding(_) => {}
             }
             next = notes.next().now_or_never().flatten();
         }
-        for cluster in look {
-            self.look_at(&cluster);
+        clusters
+            .iter()
+            .for_each(|cluster| self.look_for_revocation(cluster));
+        for cluster in sets {
+            if let Some(task) = self.agents.get_mut(&cluster) {
+                // The sweep repeats what a full queue did not take.
+                task.missed_look |= task.inputs.try_send(Input::Look).is_err();
+            }
         }
     }
 
-    fn look_at(&mut self, cluster: &ClusterName) {
-        let Some(task) = self.agents.get_mut(cluster) else {
+    fn look_for_revocation(&mut self, cluster: &ClusterName) {
+        let Some(task) = self.agents.get(cluster) else {
             return;
         };
-        let revoked = match self.office.store.enrolment(cluster) {
-            Ok(enrolment) => enrolment.is_none_or(|enrolment| enrolment.revoked),
+        match self.office.store.enrolment(cluster) {
+            Ok(Some(enrolment)) if !enrolment.revoked => return,
+            Ok(_) => {}
             Err(error) => {
                 tracing::error!(%cluster, %error, "the store cannot be read");
                 return;
             }
-        };
-        if revoked {
-            let last_word = task.inputs.try_send(Input::Revoked);
-            if last_word.is_err() {
-                self.office
-                    .gateway
-                    .disconnect(cluster, crate::gateway::CloseReason::Revoked);
-            }
-            // Without its sender the task ends behind the last word.
-            self.agents.remove(cluster);
-            return;
         }
-        // The sweep repeats what a full queue did not take.
-        task.missed_look |= task.inputs.try_send(Input::Look).is_err();
+        if task.inputs.try_send(Input::Revoked).is_err() {
+            // No last word, but at once.
+            self.office.gateway.disconnect(cluster, CloseReason::Revoked);
+        }
+        // Without its sender the task ends behind the last word.
+        self.agents.remove(cluster);
     }
 
     fn requested(&mut self, request: Request) {

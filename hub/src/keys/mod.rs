@@ -211,6 +211,11 @@ impl Keys {
         &self.settings
     }
 
+    /// This process listens on another address than the one of `init`: the TLS leaf names it.
+    pub fn listen_on(&mut self, address: std::net::IpAddr) {
+        self.settings.listens_on = Some(address);
+    }
+
     /// PEM of the API CA's certificate.
     #[must_use]
     pub fn ca_pem(&self) -> &str {
@@ -443,6 +448,9 @@ mod tests {
         let (second, renewed) = keys.leaf(later).unwrap();
         assert!(renewed && first.certificate() != second.certificate());
         assert!(!keys.leaf(later).unwrap().1);
+        let mut keys = keys;
+        keys.listen_on("192.0.2.9".parse().unwrap());
+        assert!(keys.leaf(later).unwrap().1, "another address is another name");
     }
 
     #[test]

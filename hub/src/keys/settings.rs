@@ -20,6 +20,9 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// URL in `admin.kubeconfig`, as the hub wrote it last.
     pub server: String,
+    /// Where this process listens, if not there; the TLS leaf names it too.
+    #[serde(skip)]
+    pub(super) listens_on: Option<IpAddr>,
 }
 
 impl Settings {
@@ -30,6 +33,7 @@ impl Settings {
             names,
             listen,
             server: String::new(),
+            listens_on: None,
         };
         settings.server = settings.server_for(listen);
         settings
@@ -68,7 +72,7 @@ impl Settings {
     /// Names of the TLS leaf.
     pub(super) fn leaf_names(&self) -> Vec<String> {
         let mut names = self.names.clone();
-        names.push(reachable(self.listen.ip()).to_string());
+        names.push(reachable(self.listens_on.unwrap_or(self.listen.ip())).to_string());
         names
     }
 
