@@ -109,8 +109,17 @@ impl Agent {
 
     /// The ledger has committed the set of the last [`Effect::Commit`]: it is acknowledged and acted on.
     pub fn handle_committed(&mut self, now: Millis) {
+        let sequence = |agent: &Self| agent.session.held().map(|h| h.head.head.sequence);
+        let before = sequence(self);
         self.session.handle_committed();
         self.take_held(now);
+        // In a set that never came by, an entry may have been withdrawn, its status forgotten by the hub, and the
+        // same entry be back in this one; or the hub went back and took a tombstone over that was carried out long ago.
+        if let (Some(before), Some(after)) = (before, sequence(self))
+            && after > before.next()
+        {
+            self.reporter.handle_skipped(&self.engine, now);
+        }
     }
 
     /// The ledger could not commit it.

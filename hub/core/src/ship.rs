@@ -613,6 +613,11 @@ impl Ship {
         };
         // From here on the agent's set is a base like any other.
         self.offering.learn_base(record, held);
+        self.known.heads.retain(|h| h.sequence != record.sequence);
+        self.known.heads.push(record);
+        self.known.heads.sort_by_key(|h| h.sequence);
+        self.known.published = record.sequence;
+        self.known.acked = record.sequence;
         self.held = Some(record);
         self.talk = Talk::Ready;
         self.offering.settle();

@@ -232,6 +232,12 @@ impl ClusterDisk {
         }
         self.published = theirs;
         self.acked = theirs;
+        self.heads.retain(|h| h.sequence != theirs);
+        self.heads.push(HeadRecord {
+            sequence: theirs,
+            digest: head.head.digest,
+        });
+        self.heads.sort_by_key(|h| h.sequence);
         self.advance();
     }
 }

@@ -295,6 +295,7 @@ impl Node {
                 }
             }
             Effect::Reported(_) => {}
+            Effect::Forgotten => scene.trace.mark("hub forgot reports"),
             Effect::JoinRefused { .. } | Effect::Joined(_) | Effect::Revoked(_) => {
                 scene
                     .trace
