@@ -20,7 +20,7 @@ pub enum Action {
         api_version: String,
         /// What the ledger says.
         record: Option<ObjectRecord>,
-        /// Generation of the template that the object's content stands for; none if it is not wanted.
+        /// Generation of the template that the object's content stands for; none: the one it was applied with.
         template_generation: Option<u64>,
     },
     /// Write the intent (if the object is not there, a new one), read, decide, apply, write the record.

@@ -277,7 +277,14 @@ impl Engine {
                 api_version: version,
                 record: target.record.clone(),
                 template_generation: match &target.want {
-                    Want::Entry(entry) => Some(entry.template_generation),
+                    Want::Entry(entry)
+                        if target
+                            .record
+                            .as_ref()
+                            .is_some_and(|r| !diff::is_outdated(entry, r)) =>
+                    {
+                        Some(entry.template_generation)
+                    }
                     _ => None,
                 },
             },

@@ -142,14 +142,14 @@ impl Reporter {
             capacity: self.untold_capacity(),
             full: false,
         };
-        let keys = self.fill(&mut report, engine, now);
+        let (keys, more) = self.fill(&mut report, engine, now);
         report.full = self.full_pending && self.pending.is_empty();
         self.full_pending &= !report.full;
         let (strays, capacity) = (report.strays.is_some(), report.capacity.is_some());
         self.capacity_pending = false;
         self.apis_told |= capacity;
         self.strays_told = Some(self.strays.clone());
-        self.since = (!self.pending.is_empty()).then_some(now);
+        self.since = more.then_some(now);
         if keys.is_empty() && !strays && !capacity && !report.full {
             return None;
         }
@@ -159,13 +159,19 @@ impl Reporter {
     }
 
     /// Moves pending targets into the report, worst first, until it is full.
-    fn fill(&mut self, report: &mut Report, engine: &Engine, now: Millis) -> BTreeSet<ObjectKey> {
+    fn fill(&mut self, report: &mut Report, engine: &Engine, now: Millis) -> (BTreeSet<ObjectKey>, bool) {
         let mut order: Vec<(u8, &ObjectKey, &Target)> = self
             .pending
             .iter()
             .filter_map(|key| engine.target(key).map(|t| (severity(t), key, t)))
             .collect();
         order.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        let unread: BTreeSet<ObjectKey> = order
+            .iter()
+            .filter(|(_, _, t)| is_unread(t))
+            .map(|(_, key, _)| (*key).clone())
+            .collect();
+        order.retain(|(_, _, t)| !is_unread(t));
         let mut told = BTreeSet::new();
         let mut left_over = false;
         let mut bytes = 0;
@@ -193,9 +199,10 @@ impl Reporter {
         if left_over {
             self.pending.retain(|key| !told.contains(key));
         } else {
-            self.pending.clear();
+            // Those wait for their reading, which counts as a change.
+            self.pending = unread;
         }
-        told
+        (told, left_over)
     }
 }
 
@@ -261,17 +268,23 @@ fn object_report(key: &ObjectKey, target: &Target, now: Millis) -> ObjectReport 
     }
 }
 
-/// The content and generation that the state speaks of: what the record says was applied, so that nothing is
-/// shown as caught up before it is.
+/// The content and generation that the state speaks of: what is wanted now. A state of success is shown only while
+/// the record says that this very content was applied (see [`state`]).
 fn stands_for(target: &Target) -> (Digest, u64) {
     match (&target.want, &target.record) {
-        (Want::Entry(entry), Some(record)) if is_current(entry.digest, &entry.template_uid, record) => {
-            (entry.digest, entry.template_generation)
-        }
+        (Want::Entry(entry), _) => (entry.digest, entry.template_generation),
         (_, Some(record)) => (record.content, 0),
-        (Want::Entry(entry), None) => (entry.digest, entry.template_generation),
         (_, None) => (Digest([0; 32]), 0),
     }
+}
+
+/// A start found it in the ledger and has not looked at it yet: what the hub was told before is better than
+/// nothing known, so it is told only once it was read.
+fn is_unread(target: &Target) -> bool {
+    target.phase == Phase::Pending
+        && target.record.is_some()
+        && target.observation.is_none()
+        && target.from_ledger
 }
 
 fn is_current(digest: Digest, template_uid: &str, record: &ObjectRecord) -> bool {

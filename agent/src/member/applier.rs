@@ -12,7 +12,6 @@ use agent_core::decide::{self, Step};
 use agent_core::diff::Burial;
 use agent_core::effective;
 use agent_core::live::Live;
-use agent_core::observation::Observation;
 use agent_core::record::{Intent, ObjectRecord, Origin};
 use interpreter::Interpreter;
 use serde_json::{Value, json};
@@ -217,19 +216,14 @@ impl Applier {
             .as_ref()
             .zip(live.as_deref())
             .is_some_and(|(r, l)| r.uid == l.uid);
-        let observation = match (object, template_generation) {
-            (Some(object), Some(generation)) if ours => Some(self.observed(object, generation)),
-            _ => None,
-        };
+        let observation = object
+            .filter(|_| ours)
+            .map(|object| observe(self.interpreter.as_ref(), object, template_generation));
         Ok(Outcome::Read {
             live,
             observation,
             record,
         })
-    }
-
-    fn observed(&self, object: Value, generation: u64) -> Observation {
-        observe(self.interpreter.as_ref(), object, generation)
     }
 
     /// A Job or Pod that has ended is remembered as such, so that its later absence is not drift.
@@ -472,7 +466,11 @@ impl Applier {
             ..record
         };
         self.ledger.borrow_mut().put_record(&record, wall(), what)?;
-        let observation = Some(self.observed(object, entry.template_generation));
+        let observation = Some(observe(
+            self.interpreter.as_ref(),
+            object,
+            Some(entry.template_generation),
+        ));
         Ok(Outcome::Applied {
             record,
             live: Box::new(live),

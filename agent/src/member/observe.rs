@@ -7,10 +7,13 @@ use serde_json::{Value, json};
 use shared::limits::STATUS_BYTES_MAX;
 use shared::object::canonical;
 
-/// Health and reflected status of an object that stands for the template's `generation`.
+/// Health and reflected status of an object that stands for the template's `generation`; none: for the one that it
+/// was applied with.
 #[must_use]
-pub fn observe(interpreter: &dyn Interpreter, mut object: Value, generation: u64) -> Observation {
-    effective::name_generation(&mut object, generation);
+pub fn observe(interpreter: &dyn Interpreter, mut object: Value, generation: Option<u64>) -> Observation {
+    if let Some(generation) = generation {
+        effective::name_generation(&mut object, generation);
+    }
     let health = interpreter::health_of(interpreter, &object, true);
     let status = match interpreter.reflect_status(&object) {
         Ok(status) => status.map(|s| bounded(&s).into()),
@@ -51,7 +54,7 @@ mod tests {
     #[test]
     fn a_config_map_is_healthy_and_has_no_status() {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
-        let seen = observe(&Native::default(), object, 3);
+        let seen = observe(&Native::default(), object, Some(3));
         assert_eq!(seen.health, Health::Healthy);
         assert_eq!(seen.status, None);
     }
