@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::cluster::Cluster;
-use crate::policy::{ClusterAffinity, FieldSelector, Requirement, SelectorError};
+use crate::policy::{ClusterAffinity, FieldSelector, Requirement};
 
 /// The part of an affinity that a cluster does not satisfy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,12 +96,4 @@ pub fn zones_match(zones: &[String], requirement: &Requirement) -> bool {
         "DoesNotExist" => zones.is_empty(),
         _ => false,
     }
-}
-
-/// Checks every requirement of a field selector.
-///
-/// # Errors
-/// The first requirement that cannot be evaluated.
-pub fn parse_requirements(requirements: &[Requirement]) -> Result<(), SelectorError> {
-    requirements.iter().try_for_each(Requirement::check)
 }

@@ -10,7 +10,7 @@ pub mod image;
 mod metadata;
 mod plaintext;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::affinity;
 use crate::cluster::Cluster;
@@ -69,16 +69,9 @@ impl Failed {
     }
 }
 
-/// A rule that was applied: its policy and what it said.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Applied {
-    /// The policy.
-    pub policy: PolicyRef,
-    /// What the rule said.
-    pub overriders: Overriders,
-}
-
 /// Applies every override policy that selects the object, for one cluster. The order of `policies` does not matter.
+///
+/// Answers the policies whose rules were applied, once per rule, in order.
 ///
 /// # Errors
 /// The first rule that cannot be applied; the object is then half changed and must be thrown away.
@@ -87,7 +80,7 @@ pub fn apply(
     subject: &Subject<'_>,
     cluster: &Cluster,
     policies: &[&AnyOverridePolicy],
-) -> Result<Vec<Applied>, OverrideError> {
+) -> Result<Vec<PolicyRef>, OverrideError> {
     let mut applied = Vec::new();
     for policy in in_order(policies, subject) {
         for rule in rules(policy).iter() {
@@ -105,10 +98,7 @@ pub fn apply(
                 path: failed.path,
                 problem: failed.problem,
             })?;
-            applied.push(Applied {
-                policy: policy.reference.clone(),
-                overriders: rule.overriders.clone(),
-            });
+            applied.push(policy.reference.clone());
         }
     }
     Ok(applied)
@@ -167,21 +157,4 @@ fn apply_rule(object: &mut Value, overriders: &Overriders) -> Result<(), Failed>
     metadata::apply(object, "annotations", &overriders.annotations_overrider);
     document::apply(object, &overriders.field_overrider)?;
     plaintext::apply(object, &overriders.plaintext)
-}
-
-/// Applied rules as the reference records them on a Work: sorted by policy name, one entry per rule.
-pub fn record(applied: &[Applied], cluster_scoped: bool) -> Option<String> {
-    let mut chosen: Vec<&Applied> = applied
-        .iter()
-        .filter(|one| one.policy.is_cluster_scoped() == cluster_scoped)
-        .collect();
-    if chosen.is_empty() {
-        return None;
-    }
-    chosen.sort_by(|a, b| a.policy.name.cmp(&b.policy.name));
-    let list: Vec<Value> = chosen
-        .iter()
-        .map(|one| json!({"policyName": one.policy.name, "overriders": one.overriders}))
-        .collect();
-    Some(Value::from(list).to_string())
 }

@@ -59,16 +59,10 @@ fn propagation(spec: &Value, errors: &mut Errors, warnings: &mut Vec<String>) {
         .enumerate()
     {
         let path = format!("spec.placement.spreadConstraints[{index}]");
-        let field = constraint["spreadByField"].as_str().unwrap_or_default();
         if is_set(&constraint["spreadByLabel"]) {
             errors.not_yet(
                 format!("{path}.spreadByLabel"),
-                "spreading by label is not supported; use spreadByField cluster or region",
-            );
-        } else if !matches!(field, "" | "cluster" | "region") {
-            errors.not_yet(
-                format!("{path}.spreadByField"),
-                format!("spreading by {field} is not supported yet; use cluster or region"),
+                "spreading by label is not supported; use spreadByField cluster, region, zone or provider",
             );
         }
     }

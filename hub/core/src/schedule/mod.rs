@@ -5,6 +5,7 @@
 mod assign;
 mod filter;
 pub mod spread;
+mod spread_groups;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -1,10 +1,10 @@
 //! Spread constraints: which of the feasible clusters are used.
 //!
 //! By `cluster` and by `region`, as the reference does it, with one difference: a constraint without `maxGroups` has no
-//! upper bound (the reference takes the missing number for zero and places nothing). `zone` and `provider` are refused at
-//! admission for now.
+//! upper bound (the reference takes the missing number for zero and places nothing). With `zone` or `provider` among the
+//! constraints see [`spread_groups`].
 
-use super::{Candidate, Strategy, strategy};
+use super::{Candidate, Strategy, spread_groups, strategy};
 use crate::policy::{DivisionPreference, Placement, SpreadConstraint};
 
 /// Why the constraints cannot be met.
@@ -34,6 +34,16 @@ pub enum SpreadError {
     NotEnoughCapacity {
         /// Replicas wanted.
         wanted: i64,
+    },
+    /// Fewer zones or providers than asked for.
+    #[error("{found} groups by {field} can be used together, but {wanted} are asked for")]
+    TooFewGroups {
+        /// The field.
+        field: String,
+        /// Groups of the best choice.
+        found: usize,
+        /// `minGroups` of the constraint.
+        wanted: usize,
     },
     /// Grouping by this is not supported.
     #[error("spreading by {0} is not supported")]
@@ -87,22 +97,24 @@ pub fn select<'a>(
     if placement.spread_constraints.is_empty() || ignored(placement) {
         return Ok(candidates);
     }
+    let by = |field: &str| constraint(placement, field).is_some();
     let duplicated = strategy(placement.replica_scheduling.as_ref()) == Strategy::Duplicated;
-    if constraint(placement, "region").is_some() {
+    let need = (!duplicated).then_some(replicas);
+    let by_label = placement
+        .spread_constraints
+        .iter()
+        .find(|one| one.spread_by_field.is_empty());
+    if let Some(constraint) = by_label {
+        return Err(SpreadError::UnsupportedField(constraint.spread_by_label.clone()));
+    }
+    if by("zone") || by("provider") {
+        return spread_groups::select(&placement.spread_constraints, &candidates, need);
+    }
+    if by("region") {
         let regions = regions(placement, &candidates, replicas);
         return by_region(placement, &regions);
     }
-    if constraint(placement, "cluster").is_none() {
-        let field = placement
-            .spread_constraints
-            .iter()
-            .map(|c| match c.spread_by_field.as_str() {
-                "" => c.spread_by_label.clone(),
-                field => field.to_owned(),
-            });
-        return Err(SpreadError::UnsupportedField(field.last().unwrap_or_default()));
-    }
-    by_cluster(placement, candidates, (!duplicated).then_some(replicas))
+    by_cluster(placement, candidates, need)
 }
 
 fn by_cluster<'a>(

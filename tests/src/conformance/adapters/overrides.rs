@@ -75,8 +75,8 @@ fn override_object(input: &Value) -> Answer {
             let names = |cluster_scoped: bool| -> Vec<&str> {
                 applied
                     .iter()
-                    .filter(|one| one.policy.is_cluster_scoped() == cluster_scoped)
-                    .map(|one| one.policy.name.as_str())
+                    .filter(|policy| policy.is_cluster_scoped() == cluster_scoped)
+                    .map(|policy| policy.name.as_str())
                     .collect()
             };
             Answer::Result(

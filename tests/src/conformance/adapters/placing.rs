@@ -349,10 +349,8 @@ fn assign(input: &Value) -> Answer {
 
 fn whole(input: &Value) -> Answer {
     let spec = &input["spec"];
-    let by = |one: &Value| !matches!(one["spreadByField"].as_str(), Some("cluster" | "region"));
-    let not_yet = input["featureGates"]["WorkloadAffinity"] == true
-        || items(&spec["components"]).next().is_some()
-        || items(&spec["placement"]["spreadConstraints"]).any(by);
+    let not_yet =
+        input["featureGates"]["WorkloadAffinity"] == true || items(&spec["components"]).next().is_some();
     if not_yet {
         return Answer::Unsupported;
     }
@@ -373,6 +371,7 @@ fn schedule_error(error: &ScheduleError) -> Answer {
             SpreadError::TooFewClusters { .. } => ("Other", "TooFewClusters"),
             SpreadError::TooFewRegions { .. } => ("Other", "TooFewRegions"),
             SpreadError::NoRegionCombination => ("Other", "NoRegionCombination"),
+            SpreadError::TooFewGroups { .. } => ("Other", ""),
             SpreadError::NotEnoughCapacity { .. } => ("Other", "NotEnoughCapacityForSpread"),
             SpreadError::UnsupportedField(_) => ("Other", "UnsupportedSpreadField"),
         },
