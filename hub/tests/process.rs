@@ -9,7 +9,7 @@ const PINNACE: &str = env!("CARGO_BIN_EXE_pinnace");
 const WAIT: Duration = Duration::from_secs(60);
 
 fn hub(args: &[&str]) -> Output {
-    Command::new(HUB).args(args).output().unwrap()
+    Command::new(HUB).args(args).output().expect("pinnace-hub starts")
 }
 
 fn pinnace(data: &Path, args: &[&str]) -> Output {
@@ -19,7 +19,7 @@ fn pinnace(data: &Path, args: &[&str]) -> Output {
         .arg(kubeconfig)
         .args(args)
         .output()
-        .unwrap()
+        .expect("pinnace starts")
 }
 
 fn stdout(output: &Output) -> String {
@@ -28,7 +28,7 @@ fn stdout(output: &Output) -> String {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    String::from_utf8(output.stdout.clone()).unwrap()
+    String::from_utf8(output.stdout.clone()).expect("text")
 }
 
 /// One line that says what is wrong.
@@ -38,7 +38,7 @@ fn refused(output: &Output) -> String {
         "{}",
         String::from_utf8_lossy(&output.stdout)
     );
-    let text = String::from_utf8(output.stderr.clone()).unwrap();
+    let text = String::from_utf8(output.stderr.clone()).expect("text");
     assert_eq!(text.lines().count(), 1, "{text}");
     text
 }
@@ -53,10 +53,13 @@ impl Serving {
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .stdout(Stdio::null());
-        let mut serving = Self(command.spawn().unwrap());
+        let mut serving = Self(command.spawn().expect("pinnace-hub starts"));
         let deadline = Instant::now() + WAIT;
         while !data.join("address").exists() {
-            assert!(serving.0.try_wait().unwrap().is_none(), "the hub ended at once");
+            assert!(
+                serving.0.try_wait().expect("its own child").is_none(),
+                "the hub ended at once"
+            );
             assert!(Instant::now() < deadline, "the hub tells no address");
             std::thread::yield_now();
         }
@@ -68,9 +71,9 @@ impl Serving {
         let killed = Command::new("kill")
             .args(["-TERM", &self.0.id().to_string()])
             .status()
-            .unwrap();
+            .expect("kill starts");
         assert!(killed.success());
-        self.0.wait().unwrap().success()
+        self.0.wait().expect("its own child").success()
     }
 }
 

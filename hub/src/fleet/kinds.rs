@@ -58,7 +58,7 @@ mod tests {
             "deployments.apps",
             "deploy.apps",
         ] {
-            assert_eq!(find(table, text), [deployments.clone()], "{text}");
+            assert_eq!(find(table, text), std::slice::from_ref(&deployments), "{text}");
         }
         let namespaces = find(table, "ns");
         assert!(!namespaces[0].namespaced && namespaces.len() == 1);
