@@ -247,11 +247,12 @@ fn silent_condition(targets: &[Target], silent: usize) -> Option<Condition> {
     if silent == 0 {
         return None;
     }
-    let names: Vec<&str> = targets
+    let mut names: Vec<&str> = targets
         .iter()
         .filter(|t| t.silent)
         .map(|t| t.cluster.as_str())
         .collect();
+    names.sort_unstable();
     let message = format!(
         "{silent} of {} clusters are silent, their last known counts are shown: {}",
         targets.len(),
@@ -468,5 +469,34 @@ mod tests {
             message,
             "Applied in 0 of 9 clusters; not in m0, m1, m2, m3, m4 and 4 more"
         );
+    }
+
+    proptest::proptest! {
+        /// Writing a status twice is writing it once, whatever was reported in whatever order, and the observed
+        /// generation neither goes back nor runs ahead.
+        #[test]
+        fn a_status_settles_at_once(
+            reported in proptest::collection::vec((0_i64..7, 0_i64..3, proptest::bool::ANY), 0..6),
+            observed in 0_i64..5,
+        ) {
+            let mut targets: Vec<Target> = reported
+                .iter()
+                .enumerate()
+                .map(|(n, (generation, available, silent))| {
+                    Target { silent: *silent, ..target(&format!("m{n}"), *generation, *available) }
+                })
+                .collect();
+            let mut template = deployment();
+            template["status"] = json!({"observedGeneration": observed});
+            let once = status(&template, &targets, NOW);
+            targets.reverse();
+            proptest::prop_assert_eq!(&status(&template, &targets, NOW).silent, &once.silent);
+            let written = with_status(&template, &once).unwrap_or(template);
+            proptest::prop_assert_eq!(with_status(&written, &status(&written, &targets, LATER)), None);
+            let now_observed = written["status"]["observedGeneration"].as_i64().unwrap_or(0);
+            proptest::prop_assert!(now_observed == observed || now_observed == 5);
+            let behind = reported.iter().any(|(generation, _, silent)| *generation < 5 && !silent);
+            proptest::prop_assert!(!(behind && now_observed == 5 && observed != 5));
+        }
     }
 }

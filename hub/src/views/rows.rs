@@ -1,23 +1,39 @@
 //! Rows of the store in the form that the pure views take.
 
 use hub_core::view;
+use shared::reason::Reason;
 use shared::set::{DeleteMode, Entry};
 use shared::time::UnixSeconds;
+use shared::wire::ApplyState;
 
 use crate::store::{BindingRef, Store, StoreError, fleet};
 
 /// A target as a work row.
 pub(super) fn work(store: &Store, target: &fleet::Target) -> view::WorkRow {
-    let report = target.report.as_ref().map(|report| view::WorkReport {
-        applied: report.applied,
-        health: report.health,
-        reason: report.reason.as_str().to_owned(),
-        message: report.message.clone(),
-        status: report
-            .status
-            .as_ref()
-            .and_then(|status| serde_json::from_slice(status).ok()),
-        observed: report.observed,
+    let report = target.report.as_ref().map(|report| {
+        // A report about an older content says nothing about the newest one.
+        let current = report.digest == target.entry.digest;
+        let (applied, reason, message) = if current {
+            (report.applied, report.reason.as_str(), report.message.as_str())
+        } else {
+            let reason = Reason::AwaitingCluster.code();
+            (
+                ApplyState::Pending,
+                reason,
+                "the newest content is not applied yet",
+            )
+        };
+        view::WorkReport {
+            applied,
+            health: report.health,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            status: report
+                .status
+                .as_ref()
+                .and_then(|status| serde_json::from_slice(status).ok()),
+            observed: report.observed,
+        }
     });
     let place = (target.cluster.as_str(), &target.binding, target.id);
     view::WorkRow {

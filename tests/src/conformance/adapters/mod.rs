@@ -7,12 +7,20 @@ mod naming;
 mod overrides;
 mod placing;
 mod scheduler;
+mod status;
 mod validation;
 
 use super::{Answer, Case, CaseSet};
 
 /// Asks the function behind the operation of a case.
 pub(super) fn answer(set: &CaseSet, case: &Case) -> Answer {
+    let is_status = matches!(
+        case.op.as_str(),
+        "workHealth" | "readyCondition" | "readyThreshold" | "works.aggregate" | "binding.fullyApplied"
+    );
+    if is_status {
+        return status::answer(case);
+    }
     match set.name.split('/').next().unwrap_or_default() {
         "scheduler" => scheduler::answer(case),
         "overrides" => overrides::answer(case),
