@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -63,6 +64,12 @@ pub struct ServeArgs {
     /// is written to DIR/address.
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<SocketAddr>,
+    /// A cluster silent for longer no longer holds the status of a template back: `10m`, `1h`.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = crate::cli::parse_duration)]
+    pub status_grace: Duration,
+    /// Namespaces that are not sent to the clusters by themselves: `a,b`.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub skipped_propagating_namespaces: Vec<String>,
 }
 
 #[cfg(test)]

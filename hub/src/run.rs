@@ -118,7 +118,11 @@ impl Hub {
         let bus: Arc<dyn Bus> = Arc::new(bus);
         let (gateway, sessions_ended) = Gateway::new(bus.clone(), Patience::default());
         let (up, down) = (bus.subscribe(Direction::Up)?, bus.subscribe(Direction::Down)?);
-        let settings = Settings::default();
+        let settings = Settings {
+            status_grace: args.status_grace,
+            skipped_namespaces: args.skipped_propagating_namespaces.clone(),
+            ..Settings::default()
+        };
         let presence = Arc::new(Presence::new(clock::monotonic(), settings.thresholds));
         let reconciler = Arc::new(Reconciler::new(
             store.clone(),

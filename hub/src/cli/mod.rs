@@ -178,7 +178,7 @@ fn parse_labels(text: &str) -> Result<BTreeMap<String, String>, String> {
 }
 
 /// A number with `s`, `m`, `h` or `d`.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is not a duration such as 30m, 24h or 7d");
     let unit = text.chars().next_back().ok_or_else(wrong)?;
     let seconds = match unit {
