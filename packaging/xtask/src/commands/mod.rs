@@ -28,6 +28,9 @@ enum Task {
     Check,
     /// Everything that can say that this workspace is right: format, lints, type table, all tests.
     Test(test::Args),
+    /// The cores and the codec in a world that loses, repeats, reorders and crashes: `sim --seed N --seeds N --steps N`.
+    #[command(disable_help_flag = true)]
+    Sim(step::Args),
     /// Measures and prints; `bench path`: memory, time from apply to Available, bytes on the wire.
     #[command(disable_help_flag = true)]
     Bench(step::Args),
@@ -53,6 +56,7 @@ impl Cli {
         match self.task {
             Task::Check => check::run(),
             Task::Test(args) => test::run(&args),
+            Task::Sim(args) => step::run("sim", &args),
             Task::Bench(args) => step::run("bench", &args),
             Task::Conformance(args) => step::run("conformance", &args),
             Task::Demo(args) => demo::run(&args),

@@ -8,6 +8,12 @@ use super::check::cargo;
 /// Steps of this kind that belong to `cargo xtask test`, with the arguments they get there.
 pub(crate) const IN_TEST: &[(&str, &[&str])] = &[("conformance", &["conformance"])];
 
+/// Those that only `cargo xtask test --all` runs. The tests of the workspace run the first 500 seeds.
+pub(crate) const IN_TEST_ALL: &[(&str, &[&str])] = &[(
+    "simulation",
+    &["sim", "--seed", "500", "--seeds", "2000", "--steps", "2000"],
+)];
+
 /// Arguments of the program, `--help` included.
 #[derive(clap::Args)]
 pub(crate) struct Args {

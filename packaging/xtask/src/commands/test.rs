@@ -9,6 +9,7 @@ use xtask::workspace;
 
 use super::check::{FORMAT, LINTS, cargo};
 use super::count::Count;
+use super::step::{IN_TEST, IN_TEST_ALL};
 
 /// Options of `test`.
 #[derive(clap::Args)]
@@ -28,7 +29,7 @@ struct Step {
 /// Runs all steps, also after one has failed, and ends with the table and the sum.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut steps = Vec::new();
-    for (name, command) in plan()? {
+    for (name, command) in plan(args.all)? {
         eprintln!("== {name}");
         steps.push(step(name, command, args.all)?);
     }
@@ -51,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The steps in the order of their run: what other steps use comes first.
-fn plan() -> Result<Vec<(&'static str, Command)>> {
+fn plan(all: bool) -> Result<Vec<(&'static str, Command)>> {
     let mut steps = vec![
         ("format", cargo(FORMAT)?),
         ("lints", cargo(LINTS)?),
@@ -59,7 +60,8 @@ fn plan() -> Result<Vec<(&'static str, Command)>> {
         ("type table", itself(&["types", "--check"])?),
         ("tests", cargo(&["test", "--workspace", "--no-fail-fast"])?),
     ];
-    for (name, arguments) in super::step::IN_TEST {
+    let more = if all { IN_TEST_ALL } else { &[] };
+    for (name, arguments) in IN_TEST.iter().chain(more) {
         steps.push((name, itself(arguments)?));
     }
     Ok(steps)
