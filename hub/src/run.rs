@@ -149,6 +149,13 @@ impl Hub {
             let gateway = gateway.clone();
             async move { gateway.route(down).await }
         });
+        tasks.spawn("store", {
+            let store = store.clone();
+            async move {
+                store.ended().await;
+                "its writer is gone"
+            }
+        });
         tasks.spawn("courier", dispatcher.run(up, sessions_ended));
         tasks.spawn("reconcile", async move {
             reconciler.run().await;

@@ -56,3 +56,9 @@ pub const SWEEP_EVERY: Duration = Duration::from_secs(60);
 pub const DATABASE_BYTES: u64 = 64 << 30;
 /// Size of a database page.
 pub const PAGE_BYTES: u64 = 4_096;
+/// How long an Event lives after its last change.
+pub const EVENTS_LIVE: Duration = Duration::from_secs(3_600);
+/// Events kept per API group, however young.
+pub const EVENTS_KEPT: usize = 10_000;
+/// How often Events are looked at.
+pub const EXPIRY_EVERY: Duration = Duration::from_secs(60);

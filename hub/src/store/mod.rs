@@ -14,6 +14,7 @@ mod check;
 mod compaction;
 mod cursor;
 mod error;
+mod expiry;
 pub mod fleet;
 pub mod limits;
 mod memory;
@@ -77,6 +78,8 @@ struct Inner {
     key: Arc<StorageKey>,
     commands: mpsc::Sender<Command>,
     permits: Arc<Semaphore>,
+    /// Closed when the writer has ended.
+    alive: tokio::sync::watch::Receiver<()>,
     fleet: FleetId,
     /// Path of the database file.
     database: PathBuf,
@@ -123,6 +126,13 @@ impl Store {
             // An error means that the writer ended before: closed as well.
             let _already = closed.await;
         }
+    }
+
+    /// Waits until the writer has ended: after [`Store::close`], or because of a defect. Reads still answer then, but
+    /// nothing can be written any more, so the process should end.
+    pub async fn ended(&self) {
+        let mut alive = self.inner.alive.clone();
+        while alive.changed().await.is_ok() {}
     }
 
     /// Identity of this hub's fleet, made by [`Store::create`].

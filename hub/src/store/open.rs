@@ -18,7 +18,7 @@ use super::memory::Memory;
 use super::object::Revision;
 use super::seal::StorageKey;
 use super::writer::Writer;
-use super::{Inner, Options, Store, limits, objects, schema};
+use super::{Inner, Options, Store, expiry, limits, objects, schema};
 
 const DATABASE: &str = "hub.db";
 const STORAGE_KEY: &str = "storage.key";
@@ -94,6 +94,7 @@ pub(super) fn open(dir: &Path, now: UnixSeconds, options: Options) -> Result<Sto
     let memory = Arc::new(RwLock::new(memory));
     let (notes, _) = broadcast::channel(limits::NOTICES);
     let (commands, arriving) = mpsc::channel();
+    let (living, alive) = tokio::sync::watch::channel(());
     let writer = Writer {
         db,
         key: key.clone(),
@@ -105,8 +106,10 @@ pub(super) fn open(dir: &Path, now: UnixSeconds, options: Options) -> Result<Sto
         deferred_since: None,
         log_bytes: 0,
         changes: 1,
+        expiry: expiry::Clock::default(),
         garbage: true,
         swept: Instant::now(),
+        _alive: living,
         lock,
     };
     std::thread::Builder::new()
@@ -125,6 +128,7 @@ pub(super) fn open(dir: &Path, now: UnixSeconds, options: Options) -> Result<Sto
         key,
         commands,
         permits,
+        alive,
         fleet,
         database,
     };

@@ -305,3 +305,18 @@ async fn limits_are_named() {
         Err(CommitError::Malformed { .. })
     ));
 }
+
+#[tokio::test]
+async fn a_closed_store_reads_and_refuses_writes() {
+    let (_dir, store) = fresh();
+    store.commit(vec![put("a", Expect::Absent, json!(1))]).await.unwrap();
+    let ended = {
+        let store = store.clone();
+        tokio::spawn(async move { store.ended().await })
+    };
+    store.close().await;
+    ended.await.unwrap();
+    assert!(store.get(&configmaps(), "d", "a").is_some());
+    let refused = store.commit(vec![put("b", Expect::Absent, json!(1))]).await;
+    assert!(matches!(refused, Err(CommitError::Store(StoreError::Closed))));
+}

@@ -18,7 +18,7 @@ use super::notes::{Note, RowChange};
 use super::object::{Event, Object, ResourceId, Revision};
 use super::objects::{self, RowOp};
 use super::seal::StorageKey;
-use super::{compaction, fleet, limits, schema};
+use super::{compaction, expiry, fleet, limits, schema};
 use crate::crash;
 
 /// One piece of work for the writer.
@@ -135,6 +135,27 @@ pub(super) enum Command {
     Close(oneshot::Sender<()>),
 }
 
+/// Deletions that nobody asked for: written behind, and nobody waits for the answer.
+struct Unasked(Option<Vec<objects::Prepared>>);
+
+impl Job for Unasked {
+    fn run(&mut self, batch: &mut Batch<'_>) -> Result<(), StoreError> {
+        if let Some(ops) = self.0.take()
+            && let Err(error) = objects::run(batch, ops)
+        {
+            // Somebody changed one meanwhile; the next look finds what is still due.
+            tracing::debug!(%error, "old events were not deleted");
+        }
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, _outcome: Result<(), StoreError>) {}
+
+    fn is_volatile(&self) -> bool {
+        true
+    }
+}
+
 /// State of the thread.
 pub(super) struct Writer {
     pub(super) db: Connection,
@@ -150,9 +171,13 @@ pub(super) struct Writer {
     pub(super) log_bytes: usize,
     /// Changes written since old ones were last looked for.
     pub(super) changes: u64,
+    /// Tells which Events are old.
+    pub(super) expiry: expiry::Clock,
     /// Shared values may have lost their last reference, since when the last sweep ended.
     pub(super) garbage: bool,
     pub(super) swept: Instant,
+    /// Dropped with the thread: tells whoever waits for its end.
+    pub(super) _alive: tokio::sync::watch::Sender<()>,
     /// Held until the database is closed, so that no second process writes.
     pub(super) lock: std::fs::File,
 }
@@ -210,6 +235,7 @@ impl Writer {
 
     /// Tidying when nothing waits.
     fn rest(&mut self) {
+        self.expire();
         self.flush_deferred();
         if self.changes > 0 {
             self.compact();
@@ -249,6 +275,7 @@ impl Writer {
         if self.changes >= limits::COMPACT_CHUNK {
             self.compact();
         }
+        self.expire();
     }
 
     /// One transaction for all jobs. Numbers of a failed batch are not used again: whether the disk has kept it
@@ -369,6 +396,25 @@ impl Writer {
                 tracing::warn!(%error, "old changes could not be dropped");
                 self.changes = 0;
             }
+        }
+    }
+
+    /// Deletes Events that are too old or too many, as any client could.
+    fn expire(&mut self) {
+        let now = Instant::now();
+        if !self.expiry.note(now, self.last) {
+            return;
+        }
+        let ops = {
+            let memory = self.memory.read().unwrap_or_else(PoisonError::into_inner);
+            expiry::due(&memory, &mut self.expiry, now)
+        };
+        if ops.is_empty() {
+            return;
+        }
+        match objects::prepare(&self.key, ops) {
+            Ok(ops) => self.process(vec![Box::new(Unasked(Some(ops)))]),
+            Err(error) => tracing::warn!(%error, "old events stay"),
         }
     }
 
