@@ -19,7 +19,10 @@ pub(super) struct Clock {
 impl Clock {
     /// Notes the newest revision, if the last note is old enough. Returns whether it did.
     pub(super) fn note(&mut self, now: Instant, newest: Revision) -> bool {
-        let due = self.notes.back().is_none_or(|(at, _)| now.duration_since(*at) >= limits::EXPIRY_EVERY);
+        let due = self
+            .notes
+            .back()
+            .is_none_or(|(at, _)| now.duration_since(*at) >= limits::EXPIRY_EVERY);
         if due {
             self.notes.push_back((now, newest));
         }
@@ -43,7 +46,10 @@ impl Clock {
 pub(super) fn due(memory: &Memory, clock: &mut Clock, now: Instant) -> Vec<Op> {
     let cutoff = clock.cutoff(now).unwrap_or_default();
     let mut ops = Vec::new();
-    for resource in [ResourceId::new("", "events"), ResourceId::new("events.k8s.io", "events")] {
+    for resource in [
+        ResourceId::new("", "events"),
+        ResourceId::new("events.k8s.io", "events"),
+    ] {
         let mut events = memory.list(&resource, None);
         events.sort_by_key(|event| event.revision);
         let surplus = events.len().saturating_sub(limits::EVENTS_KEPT);
@@ -75,7 +81,8 @@ mod tests {
             let name = format!("e{revision}");
             let value = json!({"metadata": {"name": name}});
             let resource = ResourceId::new("", "events");
-            memory.restore_object(Object::of_value(resource, "d", &name, &value, Revision(revision)).unwrap());
+            memory
+                .restore_object(Object::of_value(resource, "d", &name, &value, Revision(revision)).unwrap());
         }
         memory
     }
@@ -96,13 +103,19 @@ mod tests {
         assert!(!clock.note(start, Revision(11)), "once a minute");
         assert!(clock.note(start + limits::EXPIRY_EVERY, Revision(15)));
         assert!(due(&memory, &mut clock, start + limits::EXPIRY_EVERY).is_empty());
-        assert_eq!(names(&due(&memory, &mut clock, start + limits::EVENTS_LIVE)), ["e5", "e10"]);
+        assert_eq!(
+            names(&due(&memory, &mut clock, start + limits::EVENTS_LIVE)),
+            ["e5", "e10"]
+        );
     }
 
     #[test]
     fn the_oldest_of_too_many_end() {
         let last = limits::EVENTS_KEPT as u64 + 2;
         let memory = with_events(1..=last);
-        assert_eq!(names(&due(&memory, &mut Clock::default(), Instant::now())), ["e1", "e2"]);
+        assert_eq!(
+            names(&due(&memory, &mut Clock::default(), Instant::now())),
+            ["e1", "e2"]
+        );
     }
 }

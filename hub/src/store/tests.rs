@@ -309,7 +309,10 @@ async fn limits_are_named() {
 #[tokio::test]
 async fn a_closed_store_reads_and_refuses_writes() {
     let (_dir, store) = fresh();
-    store.commit(vec![put("a", Expect::Absent, json!(1))]).await.unwrap();
+    store
+        .commit(vec![put("a", Expect::Absent, json!(1))])
+        .await
+        .unwrap();
     let ended = {
         let store = store.clone();
         tokio::spawn(async move { store.ended().await })
