@@ -224,7 +224,7 @@ enum Event {
     Link(LinkEvent),
     Member(MemberEvent),
     Probe(Probe),
-    Ended(ObjectKey, Result<Outcome, LedgerError>),
+    Ended(ObjectKey, Box<Result<Outcome, LedgerError>>),
     Tick,
     Stop(&'static str),
     Dead(&'static str),
@@ -271,7 +271,7 @@ impl Shell {
                 biased;
                 _ = terminate.recv() => Event::Stop("SIGTERM"),
                 _ = interrupt.recv() => Event::Stop("SIGINT"),
-                Some((key, outcome)) = self.actions.next(), if !self.actions.is_empty() => Event::Ended(key, outcome),
+                Some((key, outcome)) = self.actions.next(), if !self.actions.is_empty() => Event::Ended(key, Box::new(outcome)),
                 link = sources.link.recv() => link.map_or(Event::Dead("link"), Event::Link),
                 probe = sources.probes.recv() => probe.map_or(Event::Dead("probe"), Event::Probe),
                 member = sources.member.recv() => member.map_or(Event::Dead("watches"), Event::Member),
@@ -314,9 +314,15 @@ impl Shell {
                 self.agent.handle_disconnected();
             }
             Event::Link(LinkEvent::Payload(payload)) => {
+                let was_open = self.agent.session().is_open();
                 let ledger = self.ledger.borrow();
                 self.agent
                     .handle_payload(&payload, &*ledger, self.random.source(), now);
+                let session = self.agent.session();
+                if session.is_open() && !was_open {
+                    let number = session.agreed().unwrap_or_default();
+                    tracing::info!(session = %number, behind = session.is_hub_behind(), "the hub is there");
+                }
             }
             Event::Member(MemberEvent::Changed {
                 key,
@@ -329,7 +335,7 @@ impl Shell {
             }
             Event::Probe(probe) => self.handle_probe(probe),
             Event::Ended(key, outcome) => {
-                let outcome = outcome?;
+                let outcome = (*outcome)?;
                 if let Outcome::Failed { reason, message, .. } = &outcome {
                     tracing::info!(object = %key, %reason, %message, "not done");
                 }
@@ -451,10 +457,7 @@ impl Shell {
                 self.send(LinkCommand::Reconnect);
             }
             Effect::Learnt(ring) => facts::put_ring(&self.ledger.borrow(), &ring)?,
-            Effect::Agreed(session) => {
-                facts::put_session(&self.ledger.borrow(), session)?;
-                tracing::info!(%session, behind = self.agent.session().is_hub_behind(), "the hub is there");
-            }
+            Effect::Agreed(session) => facts::put_session(&self.ledger.borrow(), session)?,
             Effect::Confirmed(time) => facts::put_confirmed(&self.ledger.borrow(), time)?,
             Effect::Keep(contents) => self.ledger.borrow_mut().keep(&contents)?,
             Effect::Commit { held, contents } => {

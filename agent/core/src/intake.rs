@@ -49,7 +49,7 @@ pub struct Held {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Demand {
     /// Send this to the hub.
-    Send(Up),
+    Send(Box<Up>),
     /// Put these contents aside in the ledger; the set they belong to is not complete yet.
     Keep(Vec<Content>),
     /// Commit set and contents in one transaction, then call [`Intake::handle_committed`].
@@ -172,7 +172,7 @@ impl Intake {
             Some(coming) if coming.head.head.sequence > head.head.sequence => return,
             Some(coming) if coming.head.head == head.head && coming.set.is_some() => {}
             _ => {
-                let set = self.from_delta(offer, &head);
+                let set = self.set_of_delta(offer, &head);
                 self.begin(head, set, holdings, now);
             }
         }
@@ -181,23 +181,24 @@ impl Intake {
     }
 
     fn refuse(&mut self, head: &SignedHead, reason: Reason, detail: &str) {
-        self.demands.push(Demand::Send(Up::Refused(Refused {
+        self.demands.push(Demand::Send(Box::new(Up::Refused(Refused {
             sequence: head.head.sequence,
             digest: head.head.digest,
             reason: reason.into(),
             detail: detail.chars().take(MESSAGE_BYTES_MAX / 4).collect(),
-        })));
+        }))));
     }
 
     fn acknowledge(&mut self) {
         if let Some(held) = &self.held {
             let (sequence, digest) = (held.head.head.sequence, held.head.head.digest);
-            self.demands.push(Demand::Send(Up::Ack(Ack { sequence, digest })));
+            self.demands
+                .push(Demand::Send(Box::new(Up::Ack(Ack { sequence, digest }))));
         }
     }
 
     /// The set the delta leads to, if it starts at what we hold and ends at the signed digest.
-    fn from_delta(&self, offer: &Offer, head: &SignedHead) -> Option<Arc<Set>> {
+    fn set_of_delta(&self, offer: &Offer, head: &SignedHead) -> Option<Arc<Set>> {
         let set = offer.delta.as_ref()?.apply(&*self.base(offer.base)?).ok()?;
         head.is_of(&set).then(|| Arc::new(set))
     }
@@ -407,7 +408,7 @@ impl Intake {
             base,
             raw: asked.raw,
         };
-        self.demands.push(Demand::Send(Up::Want(want)));
+        self.demands.push(Demand::Send(Box::new(Up::Want(want))));
     }
 
     /// Asks for what is missing, within the window; commits when nothing is.

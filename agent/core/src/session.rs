@@ -126,7 +126,7 @@ enum Role {
     },
     Enrolled {
         receipt: Box<SignedReceipt>,
-        intake: Intake,
+        intake: Box<Intake>,
     },
 }
 
@@ -177,7 +177,7 @@ impl Session {
     pub fn enrolled(identity: Identity, from: Enrolled) -> Self {
         let role = Role::Enrolled {
             receipt: Box::new(from.receipt),
-            intake: from.intake,
+            intake: Box::new(from.intake),
         };
         Self::new(identity, role, Some(from.ring), from.proposed, from.confirmed)
     }
