@@ -50,9 +50,9 @@ pub(super) fn clusters(items: &[Value], now: UnixSeconds) -> String {
             .to_vec(),
     ];
     for item in items {
-        let ready = item["status"]["conditions"]
-            .as_array()
-            .and_then(|conditions| conditions.iter().find(|condition| condition["type"] == "Ready"));
+        let ready = condition(item, "Ready");
+        // What a person has to decide is said before what is merely so.
+        let behind = condition(item, "HubBehind").filter(|behind| behind["status"] == "True");
         let created = item["metadata"]["creationTimestamp"]
             .as_str()
             .and_then(UnixSeconds::parse_rfc3339);
@@ -61,11 +61,18 @@ pub(super) fn clusters(items: &[Value], now: UnixSeconds) -> String {
             text(&item["status"]["kubernetesVersion"]),
             text(&item["spec"]["syncMode"]),
             ready.map_or_else(|| "Unknown".to_owned(), |ready| text(&ready["status"])),
-            ready.map_or_else(String::new, |ready| text(&ready["reason"])),
+            behind
+                .or(ready)
+                .map_or_else(String::new, |why| text(&why["reason"])),
             created.map_or_else(String::new, |created| age(now.0 - created.0)),
         ]);
     }
     table(&rows)
+}
+
+fn condition<'a>(cluster: &'a Value, kind: &str) -> Option<&'a Value> {
+    let conditions = cluster["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind)
 }
 
 fn text(value: &Value) -> String {
@@ -162,5 +169,17 @@ mod tests {
             "NAME   VERSION   MODE   READY   REASON   AGE\nshop   v1.36.0   Pull   False   Silent   90s\n"
         );
         assert!(clusters(&[], UnixSeconds(0)).contains("pinnace token create"));
+    }
+
+    #[test]
+    fn a_cluster_that_waits_for_a_decision_says_so() {
+        let cluster = json!({
+            "metadata": {"name": "shop"},
+            "status": {"conditions": [
+                {"type": "Ready", "status": "True", "reason": "ClusterReady"},
+                {"type": "HubBehind", "status": "True", "reason": "HubBehind"},
+            ]},
+        });
+        assert!(clusters(&[cluster], UnixSeconds(0)).contains("True    HubBehind"));
     }
 }

@@ -92,8 +92,16 @@ fn join_until_ended(world: &mut World) -> Result<()> {
     Ok(())
 }
 
-/// Writes that fill the log, until the hub is gone or enough was written to reach every point that writes lead to.
+/// A change of status and writes that fill the log, until the hub is gone or enough was written to reach every point
+/// that writes lead to.
 fn write_until_ended(world: &mut World) -> Result<()> {
+    let target = format!("deployment/{}", world.duplicated);
+    let replicas = format!("--replicas={}", world.fleet.random.between(1, 3));
+    // Here and below, the answer may be lost with the hub: that is what is wanted.
+    let _ = world
+        .fleet
+        .kubectl()
+        .run(&["scale", &target, &replicas, "-n", &world.namespace]);
     for number in 0..24 {
         let quiet = Duration::from_millis(500);
         if tests::real::wait::until("the end of the hub", quiet, || {
@@ -114,7 +122,6 @@ fn write_until_ended(world: &mut World) -> Result<()> {
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {}}}\ndata: {{noise: {noise}}}\n",
             world.namespace
         );
-        // The answer may be lost with the hub: that is what is wanted here.
         let _ = world.fleet.kubectl().with_input(&["create", "-f", "-"], &file);
     }
     Ok(())
