@@ -1,5 +1,6 @@
 //! Check 5: a hub whose directory was copied back from an earlier day makes no agent go backwards.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -76,7 +77,23 @@ pub(crate) fn a_restored_hub_touches_nothing(world: &mut World) -> Result<()> {
                 None => Err("absent".into()),
             },
         )?;
-        ensure_unchanged(&clusters[site], &uids[site], &world.uids(site)?)?;
+        // What the hub of that day knew was never replaced; what it did not know is ordered away.
+        let known = [&world.divided, &world.duplicated, &world.config];
+        let (kept, unknown): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            uids[site].clone().into_iter().partition(|(key, _)| {
+                key.split_once('/')
+                    .is_some_and(|(_, name)| known.iter().any(|known| *known == name))
+            });
+        ensure!(
+            !kept.is_empty(),
+            "{} held nothing that the hub knew",
+            clusters[site]
+        );
+        for key in unknown.keys().filter(|key| key.starts_with("configmaps/crash-")) {
+            let name = key.trim_start_matches("configmaps/");
+            world.fleet.wait_gone(site, "configmap", &world.namespace, name)?;
+        }
+        ensure_unchanged(&clusters[site], &kept, &world.uids(site)?)?;
     }
     ensure!(
         world.fleet.sites[2]
