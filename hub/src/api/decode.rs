@@ -45,18 +45,23 @@ impl Validation {
     }
 }
 
-/// Reads a body within the limit.
+/// Reads a body within the limits of size and time.
 ///
 /// # Errors
-/// 413 if it is larger, 400 if the connection breaks.
+/// 413 if it is larger, 504 if it does not arrive, 400 if the connection breaks.
 pub(super) async fn read(body: Body) -> Result<Bytes, StatusError> {
-    match Limited::new(body, limits::BODY_BYTES).collect().await {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(StatusError::new(
+    let collecting = Limited::new(body, limits::BODY_BYTES).collect();
+    match tokio::time::timeout(limits::BODY_TIMEOUT, collecting).await {
+        Err(_elapsed) => {
+            let text = "Timeout: the body of the request did not arrive in time";
+            Err(StatusError::new(Reason::Timeout, text))
+        }
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(StatusError::new(
             Reason::RequestEntityTooLarge,
             format!("Request entity too large: limit is {}", limits::BODY_BYTES),
         )),
-        Err(error) => Err(StatusError::bad_request(format!(
+        Ok(Err(error)) => Err(StatusError::bad_request(format!(
             "the body could not be read: {error}"
         ))),
     }

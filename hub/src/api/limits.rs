@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Largest request body (Kubernetes has the same).
 pub(super) const BODY_BYTES: usize = 3 * 1024 * 1024;
+/// A body that takes longer to arrive is given up.
+pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests in flight, watches left out; more are answered 429.
 pub(super) const REQUESTS: usize = 256;
 /// Watches at a time; more are answered 429.

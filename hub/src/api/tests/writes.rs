@@ -83,6 +83,17 @@ async fn field_validation() {
 }
 
 #[tokio::test]
+async fn a_body_may_have_three_mebibytes() {
+    let hub = Hub::new().await;
+    let object = json!({"metadata": {"name": "a"}, "data": {"a": "x".repeat(3 * 1024 * 1024)}});
+    let refused = hub.post(CONFIGS, &object).await;
+    assert_eq!(
+        (refused.code, &refused.body["reason"]),
+        (413, &json!("RequestEntityTooLarge"))
+    );
+}
+
+#[tokio::test]
 async fn updates() {
     let hub = Hub::new().await;
     let path = format!("{DEPLOYMENTS}/web");
