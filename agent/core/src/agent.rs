@@ -4,12 +4,15 @@
 //! one place only: effects are carried out in the order given, and what must be durable is durable before the
 //! next one is looked at.
 
+use std::collections::BTreeSet;
+
 use crate::action::{Action, Outcome};
 use crate::engine::Engine;
 use crate::holdings::Holdings;
 use crate::record::{Intent, ObjectRecord};
 use crate::report::Reporter;
 use crate::session::{Effect, Enrolled, Identity, Member, Session};
+use crate::target::Phase;
 use ring::rand::SecureRandom;
 use shared::ids::ObjectKey;
 use shared::reason::Reason;
@@ -113,13 +116,16 @@ impl Agent {
         let before = sequence(self);
         self.session.handle_committed();
         self.take_held(now);
-        // In a set that never came by, an entry may have been withdrawn, its status forgotten by the hub, and the
-        // same entry be back in this one; or the hub went back and took a tombstone over that was carried out long ago.
-        if let (Some(before), Some(after)) = (before, sequence(self))
-            && after > before.next()
-        {
-            self.reporter.handle_skipped(&self.engine, now);
-        }
+        // In a set that never came by, an entry may have been withdrawn, its status forgotten by the hub, and the same
+        // entry be back in this one. A tombstone that was carried out and is still there was not heard of, or was
+        // taken over from us by a hub that went back.
+        let skipped = matches!((before, sequence(self)), (Some(b), Some(a)) if a > b.next());
+        let again = self
+            .engine
+            .targets()
+            .filter(|(_, t)| skipped || matches!(t.phase(), Phase::Buried(_)));
+        let again: BTreeSet<ObjectKey> = again.map(|(key, _)| key.clone()).collect();
+        self.reporter.handle_changed(again, now);
     }
 
     /// The ledger could not commit it.

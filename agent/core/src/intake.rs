@@ -70,6 +70,8 @@ struct Coming {
     missing: BTreeMap<Digest, u32>,
     asked: BTreeMap<What, Asked>,
     committing: bool,
+    /// It was offered in an earlier conversation; the hub may have been set back since and never offer it again.
+    doubtful: bool,
 }
 
 #[derive(Debug)]
@@ -130,6 +132,7 @@ impl Intake {
         if let Some(coming) = &mut self.coming
             && !coming.committing
         {
+            coming.doubtful = true;
             for asked in coming.asked.values_mut() {
                 asked.at = Millis(0);
             }
@@ -169,7 +172,7 @@ impl Intake {
         match &self.coming {
             Some(coming) if coming.committing => return,
             // An offer that was overtaken by a newer one.
-            Some(coming) if coming.head.head.sequence > head.head.sequence => return,
+            Some(coming) if !coming.doubtful && coming.head.head.sequence > head.head.sequence => return,
             Some(coming) if coming.head.head == head.head && coming.set.is_some() => {}
             _ => {
                 let set = self.set_of_delta(offer, &head);
@@ -240,6 +243,7 @@ impl Intake {
             missing,
             asked,
             committing: false,
+            doubtful: false,
         });
     }
 

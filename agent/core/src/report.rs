@@ -75,12 +75,6 @@ impl Reporter {
         self.since = Some(now);
     }
 
-    /// Sets were skipped on the way to the accepted one: what the hub knows of targets may be less than it was told.
-    pub fn handle_skipped(&mut self, engine: &Engine, now: Millis) {
-        self.pending.extend(engine.targets().map(|(key, _)| key.clone()));
-        self.since.get_or_insert(now);
-    }
-
     /// Targets changed.
     pub fn handle_changed(&mut self, changed: BTreeSet<ObjectKey>, now: Millis) {
         if !changed.is_empty() {

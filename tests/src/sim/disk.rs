@@ -30,6 +30,8 @@ pub struct Template {
     pub suspended: bool,
     /// On withdrawal.
     pub delete_mode: DeleteMode,
+    /// Canonical content with its digest; see [`Template::render`].
+    pub content: (Digest, Arc<[u8]>),
 }
 
 /// One entry with the sequence that first held it.
@@ -88,9 +90,8 @@ impl Shelf for HubDisk {
 }
 
 impl Template {
-    /// The canonical content.
-    #[must_use]
-    pub fn content(&self, key: &ObjectKey) -> Vec<u8> {
+    /// Makes the content anew, after an edit.
+    pub fn render(&mut self, key: &ObjectKey) {
         let api_version = if key.group.is_empty() {
             "v1".to_owned()
         } else {
@@ -109,14 +110,15 @@ impl Template {
                 key.namespace.clone().into(),
             );
         }
-        object::canonical(&value)
+        let content = object::canonical(&value);
+        self.content = (Digest::of(&content), content.into());
     }
 
-    fn entry(&self, key: &ObjectKey, content: &[u8]) -> Entry {
+    fn entry(&self, key: &ObjectKey) -> Entry {
         Entry {
             key: key.clone(),
-            digest: Digest::of(content),
-            length: u32::try_from(content.len()).unwrap_or(u32::MAX),
+            digest: self.content.0,
+            length: u32::try_from(self.content.1.len()).unwrap_or(u32::MAX),
             work: format!("{}-work", key.name),
             template_uid: self.uid.clone(),
             template_generation: self.generation,
@@ -279,14 +281,13 @@ impl HubDisk {
             if !template.clusters.contains(&cluster) {
                 continue;
             }
-            let content = template.content(key);
-            let entry = template.entry(key, &content);
+            let entry = template.entry(key);
             if disk.rows.get(key).is_some_and(|r| *r.entry == entry) {
                 continue;
             }
             self.contents
                 .entry(entry.digest)
-                .or_insert_with(|| content.into());
+                .or_insert_with(|| Arc::clone(&template.content.1));
             let since = match disk.tombstones.remove(key) {
                 Some(buried) => buried.sequence.min(disk.published),
                 None => disk.rows.get(key).map_or(next, |r| r.since),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use agent_core::session::Identity;
-use shared::ids::{BootId, ClusterName, FleetId, Incarnation, KeyNumber, ObjectKey};
+use shared::ids::{BootId, ClusterName, Digest, FleetId, Incarnation, KeyNumber, ObjectKey};
 use shared::keys::{HubKeys, KeyStatement, Receipt, RootPin, SigningKey};
 use shared::set::{ConflictResolution, DeleteMode};
 use shared::time::Millis;
@@ -215,14 +215,13 @@ impl World {
 
     fn place_namespace(&mut self) {
         let clusters = (0..self.nodes.len()).collect();
-        let template = Template {
+        let key = ObjectKey::new("", "Namespace", "", "prod");
+        let mut template = Template {
             clusters,
             ..self.new_template()
         };
-        self.hub
-            .disk
-            .templates
-            .insert(ObjectKey::new("", "Namespace", "", "prod"), template);
+        template.render(&key);
+        self.hub.disk.templates.insert(key, template);
         let mut scene = scene!(self);
         self.hub.adopt(&mut scene);
     }
@@ -256,6 +255,7 @@ impl World {
                 ConflictResolution::Abort
             },
             suspended: false,
+            content: (Digest([0; 32]), Arc::from([])),
             delete_mode: if users.chance(200) {
                 DeleteMode::Release
             } else {
@@ -319,7 +319,8 @@ impl World {
             return;
         }
         let key = key_of(&mut self.users);
-        let fresh = self.new_template();
+        let mut fresh = self.new_template();
+        fresh.render(&key);
         let users = &mut self.users;
         let what = users.below(12);
         let templates = &mut self.hub.disk.templates;
@@ -338,6 +339,7 @@ impl World {
             (_, Some(template)) => {
                 template.generation += 1;
                 template.value = users.below(1000);
+                template.render(&key);
             }
         }
         self.trace
@@ -396,7 +398,8 @@ impl World {
 
     /// I9: nothing but beats, once everybody agrees.
     fn fall_silent(&mut self) {
-        let settle = self.now.plus(60_000);
+        // Long enough for a connection that nobody has missed yet to be found dead at its next beat.
+        let settle = self.now.plus(400_000);
         while self.now < settle && self.trace.failure().is_none() {
             self.now = self.now.plus(1000);
             self.step();
