@@ -74,7 +74,7 @@ impl Reconciler {
                 );
             }
             if let Some(capacity) = capacity_of(&rows, &name) {
-                cluster["status"]["resourceSummary"] = summary(capacity);
+                shared::object::set(cluster, &["status", "resourceSummary"], summary(capacity));
             }
         }
         let skipped = self.settings.skipped_namespaces.clone();
