@@ -17,7 +17,7 @@ use super::desk::Office;
 use super::effects::{self, Outcome};
 use crate::gateway::CloseReason;
 use crate::store::StoreError;
-use crate::{clock, crash, enroll, limits};
+use crate::{clock, crash, limits};
 
 /// Time for the word of a revocation to reach the agent before its connection is closed.
 const LAST_WORD: Duration = Duration::from_millis(500);
@@ -83,9 +83,6 @@ impl Agent {
 
     /// Runs until the dispatcher lets go of it.
     pub(super) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
-        if let Err(error) = self.greet().await {
-            tracing::warn!(cluster = %self.cluster, %error, "the Cluster object could not be made");
-        }
         loop {
             let wake = self
                 .ship
@@ -115,14 +112,6 @@ impl Agent {
                 }
             }
         }
-    }
-
-    async fn greet(&self) -> Result<(), enroll::JoinError> {
-        if let Some(enrolment) = self.office.store.enrolment(&self.cluster)? {
-            enroll::ensure_cluster(&self.office.store, &self.office.random, &enrolment, clock::wall())
-                .await?;
-        }
-        Ok(())
     }
 
     /// Starts again from the store; the agent is sent away and comes back with a new exchange.
@@ -171,6 +160,7 @@ impl Agent {
                 }))
                 .await?;
                 sleep(LAST_WORD).await;
+                self.office.presence.closed(&self.cluster, clock::monotonic());
                 self.office
                     .gateway
                     .disconnect(&self.cluster, CloseReason::Revoked);

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use shared::ids::ClusterName;
+use shared::reason::Reason;
 use tokio::time::MissedTickBehavior;
 
 use super::metadata::fill_in;
@@ -14,6 +15,11 @@ use super::{Reconciler, Turned, limits, report_trouble};
 use crate::clock;
 use crate::store::fleet::{ClusterRow, Enrolment, ReadyFact};
 use crate::store::{CommitError, Expect, Op, ResourceId, StoreError};
+
+fn says_revoked(row: &ClusterRow) -> bool {
+    let ready = row.facts.ready.as_ref();
+    ready.is_some_and(|ready| ready.reason == Reason::Revoked.code())
+}
 
 impl Reconciler {
     /// Looks at the clusters by timer and poke, until dropped.
@@ -70,10 +76,37 @@ impl Reconciler {
             // What is placed stays where it is; the next plan of a template looks at the new numbers.
             self.world_changed.store(true, Ordering::SeqCst);
         }
+        let enrolments = self.store.enrolments()?;
+        let revoked: BTreeSet<ClusterName> = enrolments
+            .into_iter()
+            .filter(|enrolment| enrolment.revoked)
+            .map(|enrolment| enrolment.cluster)
+            .collect();
+        let told = |row: &&ClusterRow| revoked.contains(&row.cluster) && !says_revoked(row);
+        for row in rows.iter().filter(told) {
+            self.record_revoked(&row.cluster).await?;
+        }
         last.known = rows
             .into_iter()
+            .filter(|row| !revoked.contains(&row.cluster))
             .map(|row| (row.cluster, row.last_seen.is_some()))
             .collect();
+        Ok(())
+    }
+
+    /// Nobody is listened to under this name any more; that is known, not silence.
+    async fn record_revoked(&self, cluster: &ClusterName) -> Result<(), StoreError> {
+        let now = clock::wall();
+        self.store
+            .update_facts(cluster, None, move |facts| {
+                facts.ready = Some(ReadyFact {
+                    status: "False".to_owned(),
+                    reason: Reason::Revoked.code().to_owned(),
+                    message: "the enrolment was revoked; the workloads stay as they are".to_owned(),
+                    since: now,
+                });
+            })
+            .await?;
         Ok(())
     }
 
