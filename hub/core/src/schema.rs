@@ -39,7 +39,8 @@ fn type_(table: &TypeTable, of: TypeId, value: &Value, path: &str, causes: &mut 
                 let text = inner.as_str().unwrap_or_default();
                 let is_allowed = field.allowed.is_empty() || field.allowed.iter().any(|a| &**a == text);
                 // The zero value of an optional text means that it is not set.
-                if !is_allowed && !(text.is_empty() && !field.required) {
+                let is_unset = text.is_empty() && !field.required;
+                if !is_allowed && !is_unset {
                     let known: Vec<&str> = field.allowed.iter().map(|a| &**a).collect();
                     causes.push(Cause::not_supported(at.clone(), inner, &known));
                 }

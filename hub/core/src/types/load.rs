@@ -125,8 +125,11 @@ struct RawShape {
 /// the loaded table, so that discovery is honest.
 const SERVED_SUBRESOURCES: [&str; 2] = ["status", "scale"];
 
-/// Resources that are another name of something stored elsewhere: (group, plural) → (group, plural).
-const SAME_STORAGE: [((&str, &str), (&str, &str)); 1] = [(("events.k8s.io", "events"), ("", "events"))];
+/// Group and plural.
+type GroupResource = (&'static str, &'static str);
+
+/// Resources that are another name of something stored elsewhere.
+const SAME_STORAGE: [(GroupResource, GroupResource); 1] = [(("events.k8s.io", "events"), ("", "events"))];
 
 impl TypeTable {
     /// Reads and merges tables. A type that stands in several must be the same in name only once: the first wins.

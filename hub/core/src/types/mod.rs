@@ -16,6 +16,9 @@ use std::sync::LazyLock;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(u32);
 
+/// Group, version and plural.
+type ResourcePath = (Box<str>, Box<str>, Box<str>);
+
 /// All kinds and types.
 #[derive(Debug)]
 pub struct TypeTable {
@@ -24,7 +27,7 @@ pub struct TypeTable {
     resources: Vec<Resource>,
     types: Vec<Type>,
     type_names: HashMap<Box<str>, TypeId>,
-    by_path: HashMap<(Box<str>, Box<str>, Box<str>), usize>,
+    by_path: HashMap<ResourcePath, usize>,
 }
 
 /// One resource in one version: a line of discovery.
