@@ -13,7 +13,7 @@ pub const PAGE: u32 = 100;
 /// First pause before the hub is dialled again.
 pub const CONNECT_FIRST: Duration = Duration::from_millis(500);
 /// Longest pause between two dials.
-pub const CONNECT_CEILING: Duration = Duration::from_secs(30);
+pub const CONNECT_CEILING: Duration = Duration::from_secs(20);
 /// DNS, TCP, TLS and the first answer together; also the time in which a packet must be flushed.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Unacknowledged publishes.

@@ -4,9 +4,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use agent_core::action::{Action, Outcome};
 use agent_core::agent::Agent;
 use agent_core::holdings::{Content, Holdings};
-use agent_core::intake::Intake;
+use agent_core::intake::{Held, Intake};
+use agent_core::live::Live;
+use agent_core::observation::Observation;
+use agent_core::record::{ObjectRecord, Origin};
 use agent_core::session::{Effect, Enrolled, Identity, Session};
 use ring::rand::SystemRandom;
 use shared::bundle::{Descriptor, Encoding, encode};
@@ -16,6 +20,7 @@ use shared::ids::{
 };
 use shared::keys::{HubKeys, KeyStatement, Receipt, RootPin, SigningKey};
 use shared::limits::{BEAT_ANSWER_MS, BEAT_EVERY_MS, CHUNK_BYTES_MAX};
+use shared::owned::Mark;
 use shared::reason::Reason;
 use shared::seal::{Channel, HubExchange};
 use shared::set::{ConflictResolution, DeleteMode, Delta, Entry, Head, Set, SignedHead};
@@ -68,6 +73,11 @@ struct Table {
 
 impl Table {
     fn new() -> Self {
+        Self::with(&[], vec![])
+    }
+
+    /// An agent that starts with a held set of these contents and with these records.
+    fn with(contents: &[(&str, &[u8])], records: Vec<ObjectRecord>) -> Self {
         let keys = hub_keys(1, 1);
         let key = SigningKey::from_seed(&[9; 32]).unwrap();
         let receipt = Receipt {
@@ -89,7 +99,14 @@ impl Table {
             boot: BootId([5; 16]),
             agent_version: "t".into(),
         };
-        let intake = Intake::new(Session::owner(&receipt), None, BTreeMap::new());
+        let held = (!contents.is_empty()).then(|| {
+            let set = set(contents);
+            Held {
+                head: head(&keys, 1, &set),
+                set: Arc::new(set),
+            }
+        });
+        let intake = Intake::new(Session::owner(&receipt), held, BTreeMap::new());
         let enrolled = Enrolled {
             receipt,
             ring: keys.ring(),
@@ -98,7 +115,7 @@ impl Table {
             intake,
         };
         let mut table = Self {
-            agent: Agent::new(identity, enrolled, vec![], vec![], Millis(0)),
+            agent: Agent::new(identity, enrolled, records, vec![], Millis(0)),
             keys,
             kept: Kept::default(),
             random: SystemRandom::new(),
@@ -199,7 +216,12 @@ impl Table {
 
     fn wait(&mut self, ms: u64) {
         let end = self.now.plus(ms);
-        while let Some(at) = self.agent.next_wake().filter(|at| *at <= end) {
+        // The shell asks after every event.
+        self.agent.handle_tick(&self.random, 7, self.now);
+        self.pump();
+        while self.now < end
+            && let Some(at) = self.agent.next_wake().filter(|at| *at <= end)
+        {
             self.now = Millis(at.0.max(self.now.0 + 1));
             self.agent.handle_tick(&self.random, 7, self.now);
             self.pump();
@@ -208,15 +230,7 @@ impl Table {
     }
 
     fn head(&self, sequence: u64, set: &Set) -> SignedHead {
-        Head {
-            fleet: self.keys.fleet(),
-            cluster: cluster(),
-            incarnation: Incarnation([3; 16]),
-            sequence: Sequence(sequence),
-            digest: set.digest(),
-            key_number: KeyNumber(0),
-        }
-        .sign(&self.keys)
+        head(&self.keys, sequence, set)
     }
 
     fn offer(&self, sequence: u64, base: u64, from: &Set, to: &Set, contents: &[&[u8]]) -> Offer {
@@ -256,6 +270,18 @@ impl Table {
             _ => None,
         })
     }
+}
+
+fn head(keys: &HubKeys, sequence: u64, set: &Set) -> SignedHead {
+    Head {
+        fleet: keys.fleet(),
+        cluster: cluster(),
+        incarnation: Incarnation([3; 16]),
+        sequence: Sequence(sequence),
+        digest: set.digest(),
+        key_number: KeyNumber(0),
+    }
+    .sign(keys)
 }
 
 fn set(contents: &[(&str, &[u8])]) -> Set {
@@ -585,4 +611,70 @@ fn rotated_keys_are_learnt_and_older_ones_refused_from_then_on() {
     let offer = table.offer(1, 0, &Set::default(), &one, &[b"{}"]);
     table.say(&Down::Offer(Box::new(offer)));
     assert_eq!(table.committed, [Sequence(1)]);
+}
+
+#[test]
+fn a_start_tells_only_what_it_has_read_again() {
+    let wanted = set(&[("one", b"{}")]);
+    let entry = wanted.entries()[0].clone();
+    let record = ObjectRecord {
+        key: entry.key.clone(),
+        api_version: "v1".into(),
+        uid: "u1".into(),
+        nonce: None,
+        origin: Origin::Created,
+        content: entry.digest,
+        template_uid: entry.template_uid.clone(),
+        fields: None,
+        completed: false,
+    };
+    let mut table = Table::with(&[("one", b"{}")], vec![record.clone()]);
+    table.say(&Down::Welcome(Welcome {
+        session: SessionNumber(6),
+        confirmed_time_s: UnixSeconds(1_000),
+        last_report: ReportSeq(0),
+        behind: false,
+    }));
+    let told = |table: &mut Table| -> Vec<(usize, bool)> {
+        let reports = table
+            .heard
+            .drain(..)
+            .filter_map(|u| if let Up::Report(r) = u { Some(r) } else { None });
+        reports.map(|r| (r.objects.len(), r.full)).collect()
+    };
+    table.wait(1_000);
+    assert!(
+        told(&mut table)
+            .iter()
+            .all(|(objects, full)| *objects == 0 && !full),
+        "nothing was read yet"
+    );
+    table.say(&Down::ReportAck(ReportAck {
+        report_seq: ReportSeq(1),
+    }));
+    let action = table.agent.poll_action(table.now, &mut || 1).expect("it is read");
+    assert!(matches!(action, Action::Read { .. }), "{action:?}");
+    let live = Live {
+        uid: "u1".into(),
+        resource_version: "1".into(),
+        deleting: false,
+        mark: Mark::Ours { nonce: None },
+        fields: None,
+        established: true,
+        completed: false,
+        other_manager: None,
+    };
+    let observation = Some(Observation {
+        health: interpreter::Health::Healthy,
+        status: None,
+    });
+    let read = Outcome::Read {
+        live: Some(Box::new(live)),
+        observation,
+        record: Some(record),
+    };
+    table.agent.handle_outcome(&entry.key, read, table.now, 1);
+    assert_eq!(table.agent.poll_action(table.now, &mut || 1), None);
+    table.wait(1_000);
+    assert_eq!(told(&mut table), [(1, true)]);
 }
