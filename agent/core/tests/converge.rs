@@ -526,7 +526,7 @@ fn a_job_of_a_new_template_is_deleted_first_and_made_anew() {
     let first = world.objects[&key(2)].uid.clone();
     world.accept(job(1));
     world.settle(&mut vec![]);
-    assert_eq!(world.deleted, [first.clone()]);
+    assert_eq!(world.deleted, std::slice::from_ref(&first));
     assert_ne!(world.objects[&key(2)].uid, first);
 }
 

@@ -1,5 +1,7 @@
 //! The conversation with a hub that is played by hand: what is accepted, what is refused, what is said again.
 
+#![expect(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -217,7 +217,10 @@ fn a_lost_answer_leaves_the_intent_open_and_the_object_is_ours_next_time() {
     else {
         panic!("not failed")
     };
-    assert_eq!(first.ledger.borrow().intents().unwrap(), [intent.clone()]);
+    assert_eq!(
+        first.ledger.borrow().intents().unwrap(),
+        std::slice::from_ref(&intent)
+    );
     let marks =
         json!({owned::INCARNATION: Incarnation([3; 16]).to_string(), owned::NONCE: intent.nonce.to_string()});
     let second = bench(vec![

@@ -216,7 +216,7 @@ mod tests {
         // A frame that wants a window over 4 MiB.
         let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
         encoder.window_log(24).unwrap();
-        encoder.write_all(&vec![7; 100]).unwrap();
+        encoder.write_all(&[7; 100]).unwrap();
         let wide = encoder.finish().unwrap();
         assert!(matches!(inflate(&wide, &[], 1000), Err(EncodeError::Zstd(_))));
         let old = manifest(100, "app:1");

@@ -21,6 +21,10 @@ use crate::time::UnixSeconds;
 
 /// Agent to hub.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a message lives for one hop; none is kept in numbers"
+)]
 pub enum Up {
     /// Enrol.
     Join(Join),

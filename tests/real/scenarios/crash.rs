@@ -115,7 +115,7 @@ fn write_until_ended(world: &mut World) -> Result<()> {
             return Ok(());
         }
         let noise: String = (0..40_000)
-            .map(|_| format!("{:016x}", world.fleet.random.next()))
+            .map(|_| format!("{:016x}", world.fleet.random.next_u64()))
             .collect();
         let name = world.fleet.random.name(&format!("bulk-{number}"));
         let file = format!(

@@ -22,7 +22,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -32,13 +32,13 @@ impl Random {
 
     /// A number from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
+        low + self.next_u64() % (high - low + 1)
     }
 
     /// A DNS label: `prefix`, a dash and five letters.
     pub fn name(&mut self, prefix: &str) -> String {
         let letters: String = (0..5)
-            .map(|_| char::from(b'a' + (self.next() % 26) as u8))
+            .map(|_| char::from(b'a' + (self.next_u64() % 26) as u8))
             .collect();
         format!("{prefix}-{letters}")
     }

@@ -340,7 +340,7 @@ impl Hub {
     fn event(&mut self, cluster: usize, event: Event, nets: &mut [Network], scene: &mut Scene<'_>) {
         let Some(process) = &mut self.process else { return };
         let rng = &mut self.rng;
-        let mut random = || rng.next();
+        let mut random = || rng.next_u64();
         let mut desk = Desk {
             keys: &self.keys,
             shelf: &self.disk,

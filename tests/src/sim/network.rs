@@ -55,10 +55,10 @@ impl Network {
         if now < self.cut_until || self.rng.chance(faults.loss) {
             return;
         }
-        if self.rng.chance(faults.replay) {
-            if let Some((direction, old)) = self.kept.replace((direction, payload.clone())) {
-                self.fly(now, direction, old, faults);
-            }
+        if self.rng.chance(faults.replay)
+            && let Some((direction, old)) = self.kept.replace((direction, payload.clone()))
+        {
+            self.fly(now, direction, old, faults);
         }
         if self.rng.chance(faults.duplicate) {
             self.fly(now, direction, payload.clone(), faults);

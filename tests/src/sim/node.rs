@@ -199,7 +199,7 @@ impl Node {
     /// Time passes: connects, repeats, reports, acts.
     pub fn tick(&mut self, net: &mut Network, hub: &Hub, scene: &mut Scene<'_>) {
         let clock = self.clock(scene.now);
-        let number = self.rng.next();
+        let number = self.rng.next_u64();
         let Some(process) = &mut self.process else { return };
         if let Some(held) = process.late_commit.take() {
             self.ledger.commit(held, vec![]);
@@ -332,7 +332,7 @@ impl Node {
         for _ in 0..ROUNDS_MAX {
             let clock = self.clock(scene.now);
             let rng = &mut self.rng;
-            let mut random = || rng.next();
+            let mut random = || rng.next_u64();
             let Some(process) = &mut self.process else { return };
             let Some(action) = process.agent.poll_action(clock, &mut random) else {
                 return;
@@ -341,7 +341,7 @@ impl Node {
             let Ok(outcome) = self.carry_out(action, scene) else {
                 return self.crash(scene);
             };
-            let number = self.rng.next();
+            let number = self.rng.next_u64();
             if let Some(process) = &mut self.process {
                 process.agent.handle_outcome(&key, outcome, clock, number);
             }

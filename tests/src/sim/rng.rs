@@ -18,12 +18,12 @@ impl Rng {
         let mut child = Self(name.bytes().fold(self.0 ^ 0xcbf2_9ce4_8422_2325, |h, b| {
             (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
         }));
-        child.next();
+        child.next_u64();
         child
     }
 
     /// 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,7 +33,7 @@ impl Rng {
 
     /// Below `n`, which must not be zero.
     pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+        self.next_u64() % n
     }
 
     /// From `low` up to and without `high`.
@@ -48,6 +48,6 @@ impl Rng {
 
     /// 16 bytes.
     pub fn bytes16(&mut self) -> [u8; 16] {
-        (u128::from(self.next()) << 64 | u128::from(self.next())).to_be_bytes()
+        (u128::from(self.next_u64()) << 64 | u128::from(self.next_u64())).to_be_bytes()
     }
 }

@@ -82,7 +82,7 @@ pub fn divide(
     held: &[Share],
     uid: &str,
 ) -> Result<Vec<Share>, NotEnoughRoom> {
-    rooms.sort_by(|a, b| b.replicas.cmp(&a.replicas));
+    rooms.sort_by_key(|room| std::cmp::Reverse(room.replicas));
     let free = rooms
         .iter()
         .map(|room| room.replicas)

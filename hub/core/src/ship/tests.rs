@@ -394,7 +394,7 @@ fn reports_are_stored_once_then_answered() {
     let ack = Down::ReportAck(ReportAck {
         report_seq: ReportSeq(1),
     });
-    assert_eq!(b.up(Up::Report(report.clone())), [ack.clone()]);
+    assert_eq!(b.up(Up::Report(report.clone())), std::slice::from_ref(&ack));
     let stored = b.effects.len();
     assert_eq!(b.up(Up::Report(report)), [ack]);
     assert_eq!(b.effects.len(), stored);
