@@ -96,12 +96,12 @@ fn join_until_ended(world: &mut World) -> Result<()> {
 /// that writes lead to.
 fn write_until_ended(world: &mut World) -> Result<()> {
     let target = format!("deployment/{}", world.duplicated);
-    let replicas = format!("--replicas={}", world.fleet.random.between(1, 3));
+    let image = format!("main=busybox:{}", world.fleet.random.next_u64());
     // Here and below, the answer may be lost with the hub: that is what is wanted.
     let _ = world
         .fleet
         .kubectl()
-        .run(&["scale", &target, &replicas, "-n", &world.namespace]);
+        .run(&["set", "image", &target, &image, "-n", &world.namespace]);
     for number in 0..24 {
         let quiet = Duration::from_millis(500);
         if tests::real::wait::until("the end of the hub", quiet, || {
