@@ -331,7 +331,7 @@ async fn follow_to(
     known: &mut BTreeMap<(String, String), Arc<Object>>,
     upto: Revision,
 ) {
-    let patience = std::time::Duration::from_secs(10);
+    let patience = std::time::Duration::from_secs(60);
     let told = tokio::time::timeout(patience, async {
         let mut last = cursor.position();
         loop {
@@ -400,7 +400,8 @@ async fn reports_make_at_most_one_event_a_second() {
     let mut cursor = watch(&store, &bindings(), store.revision()).unwrap();
     let started = std::time::Instant::now();
     let (mut told, mut said) = (0, 0);
-    while started.elapsed() < std::time::Duration::from_millis(1_500) {
+    // Long enough to see the limit, and enough reports on a busy machine too.
+    while started.elapsed() < std::time::Duration::from_millis(1_500) || said < 12 {
         said += 1;
         applied(&store, "a", said, &format!("message {said}")).await;
         while let Some(event) = cursor.next().now_or_never() {
@@ -408,7 +409,6 @@ async fn reports_make_at_most_one_event_a_second() {
             told += 1;
         }
     }
-    assert!(said > 10, "only {said} reports");
     assert!(
         (1..=started.elapsed().as_secs() + 1).contains(&told),
         "{told} events for {said} reports"
