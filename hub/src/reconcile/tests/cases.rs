@@ -24,6 +24,26 @@ async fn a_join_makes_the_cluster_object_once() {
 }
 
 #[tokio::test]
+async fn a_revoked_cluster_is_not_ready_at_once_and_stays_so() {
+    let mut hub = Hub::with(&["a", "b"]).await;
+    assert!(hub.store.revoke(&name("a")).await.unwrap());
+    let mut since = None;
+    for _ in 0..2 {
+        hub.reconciler.presence.heard(&name("a"), clock::monotonic());
+        hub.reconciler.clusters.mark([()]);
+        hub.reconciler.liveness_turn(&mut hub.look).await.unwrap();
+        let ready = hub.store.facts(&name("a")).unwrap().unwrap().facts.ready.unwrap();
+        assert_eq!(
+            (ready.status.as_str(), ready.reason.as_str()),
+            ("False", "Revoked")
+        );
+        assert_eq!(*since.get_or_insert(ready.since), ready.since);
+    }
+    let other = hub.store.facts(&name("b")).unwrap().unwrap().facts.ready.unwrap();
+    assert_eq!(other.status, "True");
+}
+
+#[tokio::test]
 async fn a_policy_places_a_template_and_its_binding_says_so() {
     let hub = two_to_one().await;
     assert_eq!(hub.places("web-deployment"), ["a", "b"]);
