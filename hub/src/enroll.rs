@@ -307,10 +307,7 @@ fn cluster_object(enrolment: &Enrolment, uid: &str, now: UnixSeconds) -> Value {
 fn new_uid(random: &SystemRandom) -> Result<String, JoinError> {
     let mut b = [0; 16];
     random.fill(&mut b).map_err(|_| JoinError::NoRandomness)?;
-    b[6] = b[6] & 0x0f | 0x40;
-    b[8] = b[8] & 0x3f | 0x80;
-    let hex: String = b.iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
+    Ok(hub_core::uuid::random(b))
 }
 
 #[cfg(test)]

@@ -33,4 +33,5 @@ pub mod table;
 pub mod templates;
 pub mod timestamp;
 pub mod types;
+pub mod uuid;
 pub mod view;

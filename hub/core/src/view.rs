@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
-use shared::ids::{Digest, FleetId, ObjectKey};
+use shared::ids::{FleetId, ObjectKey};
 use shared::time::UnixSeconds;
 use shared::wire::{ApplyState, Capacity, Health};
 
@@ -84,20 +84,7 @@ pub fn uid(fleet: FleetId, kind: &str, row: &str) -> String {
         bytes.extend_from_slice(part.as_bytes());
         bytes.push(0);
     }
-    let mut uuid = [0_u8; 16];
-    uuid.copy_from_slice(&Digest::of(&bytes).0[..16]);
-    // Version 8: made by a rule of our own; variant: RFC 9562.
-    uuid[6] = uuid[6] & 0x0f | 0x80;
-    uuid[8] = uuid[8] & 0x3f | 0x80;
-    let hex: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!(
-        "{}-{}-{}-{}-{}",
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..]
-    )
+    crate::uuid::derived(&bytes)
 }
 
 /// A stored ResourceBinding or ClusterResourceBinding with its status from rows. What the planner stored in the

@@ -327,19 +327,7 @@ impl Api {
 
     /// A random UUID.
     fn new_uid(&self) -> String {
-        let mut b: [u8; 16] = self.random_bytes();
-        b[6] = b[6] & 0x0f | 0x40;
-        b[8] = b[8] & 0x3f | 0x80;
-        let n = u128::from_be_bytes(b);
-        let part = |shift: u32, mask: u128| n >> shift & mask;
-        format!(
-            "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-            part(96, 0xffff_ffff),
-            part(80, 0xffff),
-            part(64, 0xffff),
-            part(48, 0xffff),
-            part(0, 0xffff_ffff_ffff)
-        )
+        hub_core::uuid::random(self.random_bytes())
     }
 
     /// Five letters that spell nothing.

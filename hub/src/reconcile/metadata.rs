@@ -12,17 +12,7 @@ fn new_uid() -> String {
     if SystemRandom::new().fill(&mut bytes).is_err() {
         bytes[..8].copy_from_slice(&clock::monotonic().0.to_be_bytes());
     }
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!(
-        "{}-{}-{}-{}-{}",
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..]
-    )
+    hub_core::uuid::random(bytes)
 }
 
 /// Fills in what a server would: uid, creation time and generation of a new object; the next generation where the

@@ -1,7 +1,6 @@
 //! The binding object: ResourceBinding or ClusterResourceBinding of `work.karmada.io/v1alpha2`.
 
 use serde_json::{Map, Value, json};
-use shared::ids::Digest;
 
 use super::names::WORK_NAME_ANNOTATION;
 use super::template::Template;
@@ -313,18 +312,5 @@ fn permanent_id(template: &Template) -> String {
     let mut seed = b"pinnace/1 binding id:".to_vec();
     seed.extend_from_slice(template.uid.as_bytes());
     seed.extend_from_slice(template.key.to_string().as_bytes());
-    let Digest(hash) = Digest::of(&seed);
-    let mut id = [0_u8; 16];
-    id.copy_from_slice(&hash[..16]);
-    id[6] = id[6] & 0x0f | 0x80; // version 8: made by a rule of our own
-    id[8] = id[8] & 0x3f | 0x80;
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!(
-        "{}-{}-{}-{}-{}",
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..]
-    )
+    crate::uuid::derived(&seed)
 }
