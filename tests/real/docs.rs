@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use xtask::member::{Binary, Member};
+use xtask::process;
 
 /// What stands before the blocks of a page: stop at the first error, and leave no process behind.
 const BEFORE: &str = "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n";
@@ -47,7 +48,8 @@ fn getting_started_works_as_written() -> Result<()> {
     let kubectl = Binary::get()?.kubectl();
     let tools = kubectl.parent().context("kubectl lies in a folder")?;
     let path = std::env::var("PATH").unwrap_or_default();
-    let output = Command::new("bash")
+    let mut shell = Command::new("bash");
+    let output = process::outside_cargo(&mut shell)
         .arg("-c")
         .arg(script_of(&page))
         .current_dir(&root)

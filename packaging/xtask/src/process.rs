@@ -160,6 +160,25 @@ fn boot() -> Result<String> {
         .to_owned())
 }
 
+/// Takes from a command's environment what an enclosing cargo has put there for the package it runs.
+///
+/// Build scripts (ring's among them) are run again when these differ, so a cargo started from within `cargo xtask` or
+/// from a test would otherwise build half the workspace a second time.
+pub fn outside_cargo(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        let of_package = name.to_str().is_some_and(|name| {
+            ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_"]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+                || ["CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE"].contains(&name)
+        });
+        if of_package {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// Runs a command to its end and gives back what it printed.
 ///
 /// # Errors

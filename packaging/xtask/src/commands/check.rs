@@ -8,7 +8,9 @@ use xtask::{process, workspace};
 /// A cargo command that runs in the workspace.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(workspace::root()?).args(arguments);
+    process::outside_cargo(&mut command)
+        .current_dir(workspace::root()?)
+        .args(arguments);
     Ok(command)
 }
 
