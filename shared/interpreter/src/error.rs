@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::Operation;
+use crate::{Kind, Operation};
 
 /// Why a rule could not answer. The caller knows which object it asked about and names it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -36,4 +36,15 @@ pub enum InterpretError {
         /// What it is needed for.
         purpose: &'static str,
     },
+}
+
+impl InterpretError {
+    /// There is no rule of this kind for this operation.
+    pub(crate) fn no_rule(kind: &Kind<'_>, operation: Operation) -> Self {
+        Self::NoRule {
+            api_version: kind.api_version.to_owned(),
+            kind: kind.kind.to_owned(),
+            operation,
+        }
+    }
 }

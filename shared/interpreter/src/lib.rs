@@ -2,7 +2,7 @@
 //!
 //! Pure: no clock, no environment, no randomness; `now` is passed in. GetReplicas, ReviseReplica,
 //! AggregateStatus and GetDependencies run on the hub, Retain, ReflectStatus and InterpretHealth on the
-//! agent. Both take an [`Interpreter`]; [`Native`] has the rules of the built-in kinds.
+//! agent. Both take an [`Interpreter`]; [`Native`] has the rules of the built-in kinds and of many well-known others.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +13,7 @@ mod health;
 mod native;
 mod quantity;
 mod retained;
+mod thirdparty;
 mod types;
 
 pub use defaults::effective;
@@ -20,7 +21,9 @@ pub use error::InterpretError;
 pub use health::{Health, health_of};
 pub use native::Native;
 pub use retained::{RetainHints, effective_desired, owned_part};
-pub use types::{Dependency, Kind, MemberItem, NodeClaim, Operation, ReplicaRequirements, Replicas};
+pub use types::{
+    Component, Dependency, Kind, MemberItem, NodeClaim, Operation, ReplicaRequirements, Replicas,
+};
 
 use serde_json::Value;
 
@@ -44,6 +47,12 @@ pub trait Interpreter: Send + Sync {
     /// # Errors
     /// No rule for the kind, or a field of the wrong type.
     fn get_replicas(&self, template: &Value) -> Result<Replicas, InterpretError>;
+
+    /// The kinds of pods that a workload with several of them consists of.
+    ///
+    /// # Errors
+    /// No rule for the kind, or a field of the wrong type.
+    fn get_components(&self, template: &Value) -> Result<Vec<Component>, InterpretError>;
 
     /// The template with its replica count set, where it has one.
     ///

@@ -1,6 +1,6 @@
 //! The canonical text of a quantity, as requirements carry it.
 
-use shared::object::Quantity;
+use shared::object::{Quantity, QuantityError};
 
 /// How a quantity is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,32 @@ pub(crate) fn print(quantity: Quantity, form: Form) -> String {
     format!("{number}{}", suffixes[suffix])
 }
 
+/// Printed as Kubernetes does: whole binary units if it was written so and is whole, else thousandths.
+pub(crate) fn canonical(quantity: Quantity, binary: bool) -> String {
+    if binary && quantity == Quantity::from_units(quantity.units_ceil()) {
+        print(quantity, Form::Binary)
+    } else {
+        print(quantity, Form::Decimal)
+    }
+}
+
+/// Sum of quantities; printed in the form of the first that is not zero.
+///
+/// # Errors
+/// A text that is no quantity.
+pub(crate) fn sum<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<String, QuantityError> {
+    let mut total = Quantity::default();
+    let mut binary = false;
+    for text in texts {
+        let amount: Quantity = text.parse()?;
+        if total.is_zero() {
+            binary = text.ends_with('i');
+        }
+        total = total.plus(amount);
+    }
+    Ok(canonical(total, binary))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +77,14 @@ mod tests {
         for (text, form, printed) in cases {
             assert_eq!(print(text.parse().expect("a quantity"), form), printed, "{text}");
         }
+    }
+
+    #[test]
+    fn sums_keep_the_form_of_the_first() {
+        assert_eq!(sum(["512Mi", "512Mi"]).as_deref(), Ok("1Gi"));
+        assert_eq!(sum(["0", "1.5Gi", "1"]).as_deref(), Ok("1610612737"));
+        assert_eq!(sum(["100M", "1.2G"]).as_deref(), Ok("1300M"));
+        assert_eq!(sum([]).as_deref(), Ok("0"));
+        assert!(sum(["abc"]).is_err());
     }
 }

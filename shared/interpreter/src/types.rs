@@ -120,6 +120,26 @@ pub struct MemberItem {
     pub silent: bool,
 }
 
+/// Statuses that are there, with the cluster's name.
+pub(crate) fn reported(items: &[MemberItem]) -> impl Iterator<Item = (&str, &Value)> {
+    items
+        .iter()
+        .filter_map(|item| Some((item.cluster.as_str(), item.status.as_ref()?)))
+}
+
+/// One of several kinds of pods that a workload consists of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Component {
+    /// Name, unique in the workload.
+    pub name: String,
+    /// Desired replicas.
+    pub replicas: i64,
+    /// Requirements of one replica; `None`: nothing is required.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_requirements: Option<ReplicaRequirements>,
+}
+
 /// An object that a template needs beside it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

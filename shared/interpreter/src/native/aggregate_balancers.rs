@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::aggregate_workloads::reported;
 use crate::fields::{list, text};
+use crate::types::reported;
 use crate::{InterpretError, MemberItem};
 
 /// Addresses of a Service of type LoadBalancer; `None`: another type, whose status is left alone.

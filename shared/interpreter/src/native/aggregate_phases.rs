@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::aggregate_workloads::reported;
 use crate::fields::{get, list, text};
+use crate::types::reported;
 use crate::{InterpretError, MemberItem};
 
 type Status = Map<String, Value>;

@@ -3,16 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use crate::fields::{condition_true, count, list, map, text};
+use crate::types::reported;
 use crate::{InterpretError, MemberItem};
 
 type Status = Map<String, Value>;
-
-/// Statuses that are there, with the cluster's name.
-pub(super) fn reported(items: &[MemberItem]) -> impl Iterator<Item = (&str, &Value)> {
-    items
-        .iter()
-        .filter_map(|item| Some((item.cluster.as_str(), item.status.as_ref()?)))
-}
 
 /// Sums on top of the template's own status (fields that are not listed stay), and observedGeneration.
 ///

@@ -9,7 +9,7 @@ use crate::fields::{get, list, text};
 use crate::{Dependency, InterpretError};
 
 /// Kind and name of one reference.
-type Names = BTreeSet<(&'static str, String)>;
+pub(crate) type Names = BTreeSet<(&'static str, String)>;
 
 /// Everything a template refers to, sorted, each once.
 pub(super) fn list_of(kind: Builtin, template: &Value) -> Result<Vec<Dependency>, InterpretError> {
@@ -32,19 +32,30 @@ pub(super) fn list_of(kind: Builtin, template: &Value) -> Result<Vec<Dependency>
             names.remove(&("PersistentVolumeClaim", text(claim, "metadata.name")?.to_owned()));
         }
     }
-    Ok(names
+    Ok(named(names, namespace.as_deref()))
+}
+
+/// References by name in one namespace.
+pub(crate) fn named(names: Names, namespace: Option<&str>) -> Vec<Dependency> {
+    names
         .into_iter()
         .map(|(kind, name)| Dependency {
             api_version: "v1".to_owned(),
             kind: kind.to_owned(),
-            namespace: namespace.clone(),
+            namespace: namespace.map(str::to_owned),
             name: Some(name),
             label_selector: None,
         })
-        .collect())
+        .collect()
 }
 
-fn add(names: &mut Names, kind: &'static str, value: &Value, path: &str) -> Result<(), InterpretError> {
+/// Notes the name at `path`, unless there is none.
+pub(crate) fn add(
+    names: &mut Names,
+    kind: &'static str,
+    value: &Value,
+    path: &str,
+) -> Result<(), InterpretError> {
     let name = text(value, path)?;
     if !name.is_empty() {
         names.insert((kind, name.to_owned()));
@@ -52,7 +63,8 @@ fn add(names: &mut Names, kind: &'static str, value: &Value, path: &str) -> Resu
     Ok(())
 }
 
-fn pod(names: &mut Names, spec: Option<&Value>) -> Result<(), InterpretError> {
+/// Notes everything a pod with this `spec` refers to.
+pub(crate) fn pod(names: &mut Names, spec: Option<&Value>) -> Result<(), InterpretError> {
     let Some(spec) = spec else { return Ok(()) };
     for path in ["containers", "initContainers", "ephemeralContainers"] {
         for container in list(spec, path)? {

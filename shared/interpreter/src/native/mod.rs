@@ -1,4 +1,5 @@
-//! Rules of the built-in kinds. One file per operation; this one says which kind has which.
+//! Rules that come with the program. Built-in kinds: one file per operation; this one says which kind has which. The
+//! kinds of other projects are in `thirdparty`.
 
 mod aggregate;
 mod aggregate_balancers;
@@ -13,9 +14,13 @@ mod revise;
 
 use serde_json::Value;
 
-use crate::{Dependency, InterpretError, Interpreter, Kind, MemberItem, Operation, Replicas};
+pub(crate) use dependencies::{Names, add as add_name, named, pod as pod_names};
+pub(crate) use replicas::{node_claim, requirements};
 
-/// The rules of the built-in kinds.
+use crate::thirdparty::{self, Rules};
+use crate::{Component, Dependency, InterpretError, Interpreter, Kind, MemberItem, Operation, Replicas};
+
+/// The rules of the built-in kinds and of well-known kinds of other projects.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Native {
     /// Carry the priority class of the pods in the requirements, for quota estimation.
@@ -149,16 +154,22 @@ impl Builtin {
     }
 }
 
-/// The built-in kind of the object, if it has a rule for the operation.
-fn rule(object: &Value, operation: Operation) -> Result<Builtin, InterpretError> {
+/// Whose rule it is.
+enum Owner {
+    Builtin(Builtin),
+    ThirdParty(&'static Rules),
+}
+
+/// Who has a rule of the object's kind for the operation.
+fn owner(object: &Value, operation: Operation) -> Result<Owner, InterpretError> {
     let kind = Kind::of(object)?;
-    Builtin::of(&kind)
-        .filter(|builtin| builtin.has(operation))
-        .ok_or_else(|| InterpretError::NoRule {
-            api_version: kind.api_version.to_owned(),
-            kind: kind.kind.to_owned(),
-            operation,
-        })
+    if let Some(builtin) = Builtin::of(&kind).filter(|builtin| builtin.has(operation)) {
+        return Ok(Owner::Builtin(builtin));
+    }
+    thirdparty::rules(&kind)
+        .filter(|rules| rules.has(operation))
+        .map(Owner::ThirdParty)
+        .ok_or_else(|| InterpretError::no_rule(&kind, operation))
 }
 
 impl Interpreter for Native {
@@ -166,30 +177,52 @@ impl Interpreter for Native {
         // Every kind has a status that can be carried as it is.
         operation == Operation::InterpretStatus
             || Builtin::of(kind).is_some_and(|builtin| builtin.has(operation))
+            || thirdparty::rules(kind).is_some_and(|rules| rules.has(operation))
     }
 
     fn get_replicas(&self, template: &Value) -> Result<Replicas, InterpretError> {
-        replicas::get(
-            rule(template, Operation::InterpretReplica)?,
-            template,
-            self.quota_estimate,
-        )
+        match owner(template, Operation::InterpretReplica)? {
+            Owner::Builtin(kind) => replicas::get(kind, template, self.quota_estimate),
+            Owner::ThirdParty(rules) => rules.get_replicas(template),
+        }
+    }
+
+    fn get_components(&self, template: &Value) -> Result<Vec<Component>, InterpretError> {
+        match owner(template, Operation::InterpretComponent)? {
+            // No built-in kind has several pod templates.
+            Owner::Builtin(_) => Ok(Vec::new()),
+            Owner::ThirdParty(rules) => rules.get_components(template),
+        }
     }
 
     fn revise_replica(&self, template: &Value, replicas: i64) -> Result<Value, InterpretError> {
-        revise::replicas(rule(template, Operation::ReviseReplica)?, template, replicas)
+        match owner(template, Operation::ReviseReplica)? {
+            Owner::Builtin(kind) => revise::replicas(kind, template, replicas),
+            Owner::ThirdParty(rules) => rules.revise_replica(template, replicas),
+        }
     }
 
     fn retain(&self, desired: &Value, observed: &Value) -> Result<Value, InterpretError> {
-        retain::retain(rule(desired, Operation::Retain)?, desired, observed)
+        match owner(desired, Operation::Retain)? {
+            Owner::Builtin(kind) => retain::retain(kind, desired, observed),
+            Owner::ThirdParty(rules) => rules.retain(desired, observed),
+        }
     }
 
     fn reflect_status(&self, object: &Value) -> Result<Option<Value>, InterpretError> {
-        reflect::status(Builtin::of(&Kind::of(object)?), object)
+        match owner(object, Operation::InterpretStatus) {
+            Ok(Owner::Builtin(kind)) => reflect::status(Some(kind), object),
+            Ok(Owner::ThirdParty(rules)) => rules.reflect_status(object),
+            Err(InterpretError::NoRule { .. }) => reflect::status(None, object),
+            Err(error) => Err(error),
+        }
     }
 
     fn interpret_health(&self, object: &Value) -> Result<bool, InterpretError> {
-        healthy::healthy(rule(object, Operation::InterpretHealth)?, object)
+        match owner(object, Operation::InterpretHealth)? {
+            Owner::Builtin(kind) => healthy::healthy(kind, object),
+            Owner::ThirdParty(rules) => rules.interpret_health(object),
+        }
     }
 
     fn aggregate_status(
@@ -198,10 +231,16 @@ impl Interpreter for Native {
         items: Option<&[MemberItem]>,
         now: &str,
     ) -> Result<Option<Value>, InterpretError> {
-        aggregate::status(rule(template, Operation::AggregateStatus)?, template, items, now)
+        match owner(template, Operation::AggregateStatus)? {
+            Owner::Builtin(kind) => aggregate::status(kind, template, items, now),
+            Owner::ThirdParty(rules) => rules.aggregate_status(template, items, now),
+        }
     }
 
     fn get_dependencies(&self, template: &Value) -> Result<Vec<Dependency>, InterpretError> {
-        dependencies::list_of(rule(template, Operation::InterpretDependency)?, template)
+        match owner(template, Operation::InterpretDependency)? {
+            Owner::Builtin(kind) => dependencies::list_of(kind, template),
+            Owner::ThirdParty(rules) => rules.get_dependencies(template),
+        }
     }
 }

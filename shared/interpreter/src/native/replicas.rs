@@ -34,7 +34,8 @@ pub(super) fn get(kind: Builtin, template: &Value, quota: bool) -> Result<Replic
     })
 }
 
-fn requirements(pod: &Value, quota: bool) -> Result<Option<ReplicaRequirements>, InterpretError> {
+/// What a pod with this `spec` requires of a node; `None`: nothing.
+pub(crate) fn requirements(pod: &Value, quota: bool) -> Result<Option<ReplicaRequirements>, InterpretError> {
     let node_claim = node_claim(pod)?;
     let resource_request = requests(pod)?;
     if node_claim.is_none() && resource_request.is_empty() {
@@ -53,7 +54,8 @@ fn requirements(pod: &Value, quota: bool) -> Result<Option<ReplicaRequirements>,
     Ok(Some(requirements))
 }
 
-fn node_claim(pod: &Value) -> Result<Option<NodeClaim>, InterpretError> {
+/// Which nodes a pod with these fields can run on.
+pub(crate) fn node_claim(pod: &Value) -> Result<Option<NodeClaim>, InterpretError> {
     let hard = field(
         pod,
         "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",

@@ -1,4 +1,4 @@
-//! `interpreter/*`: the rules of the built-in kinds, `interpreter::Native`, called by hub and agent.
+//! `interpreter/*` and `thirdparty/*`: the rules that come with the program, `interpreter::Native`, called by hub and agent.
 
 use interpreter::{InterpretError, Interpreter, Kind, MemberItem, Native, Operation};
 use serde::Serialize;
@@ -17,6 +17,7 @@ pub(super) fn answer(case: &Case) -> Answer {
     let object = &input["object"];
     match case.op.as_str() {
         "getReplicas" => of(native.get_replicas(object)),
+        "getComponents" => of(native.get_components(object)),
         "reviseReplica" => of(native.revise_replica(object, input["replicas"].as_i64().unwrap_or(0))),
         "retain" => of(native.retain(&input["desired"], &input["observed"])),
         "reflectStatus" => of(native.reflect_status(object)),

@@ -26,7 +26,7 @@ pub(super) fn answer(set: &CaseSet, case: &Case) -> Answer {
         "overrides" => overrides::answer(case),
         "validation" => validation::answer(case),
         "apply" => apply::answer(case),
-        "interpreter" => interpretation::answer(case),
+        "interpreter" | "thirdparty" => interpretation::answer(case),
         "naming" => naming::answer(case),
         _ => Answer::Unsupported,
     }
