@@ -1,47 +1,91 @@
 //! `bench`: measures the product on real parts and prints what it found. Times are printed, not judged.
 
+mod fleet;
+mod machine;
 mod path;
+mod plan;
 mod summary;
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
 
-const USAGE: &str = "usage: bench path [--json FILE]
+const USAGE: &str = "usage: bench path|plan|fleet [--json FILE]
 
   path          hub and three real members: resident memory, time from apply to Available on the hub, bytes on the
                 wire for a one-line change
+  plan          the planner alone: bindings per second, full re-plan, incremental edit, memory; and the seed size of a hub
+  fleet         a running hub with 100 simulated clusters and 300 Deployments: from the first create to the last target
+                durable and announced, memory, database, CPU
   --json FILE   also write the numbers as JSON";
 
-fn json_file() -> anyhow::Result<Option<Option<PathBuf>>> {
+/// What to measure.
+#[derive(Clone, Copy)]
+enum Measurement {
+    Path,
+    Plan,
+    Fleet,
+}
+
+struct Arguments {
+    measurement: Measurement,
+    json: Option<PathBuf>,
+}
+
+fn arguments() -> Result<Option<Arguments>> {
     let mut given = std::env::args().skip(1);
-    match given.next().as_deref() {
-        Some("path") => {}
+    let measurement = match given.next().as_deref() {
+        Some("path") => Measurement::Path,
+        Some("plan") => Measurement::Plan,
+        Some("fleet") => Measurement::Fleet,
         Some("--help" | "-h") | None => return Ok(None),
         Some(other) => bail!("unknown measurement {other:?}\n\n{USAGE}"),
-    }
-    let mut file = None;
+    };
+    let mut json = None;
     while let Some(argument) = given.next() {
         match argument.as_str() {
-            "--json" => file = Some(given.next().context("--json needs a file")?.into()),
+            "--json" => json = Some(given.next().context("--json needs a file")?.into()),
             "--help" | "-h" => return Ok(None),
             other => bail!("unknown argument {other:?}\n\n{USAGE}"),
         }
     }
-    Ok(Some(file))
+    Ok(Some(Arguments { measurement, json }))
 }
 
-fn main() -> anyhow::Result<ExitCode> {
-    let Some(file) = json_file()? else {
+fn show(found: &(impl Display + Serialize), json: Option<&Path>) -> Result<()> {
+    print!("{found}");
+    if let Some(file) = json {
+        std::fs::write(file, serde_json::to_vec_pretty(found)?)
+            .with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// Runs a measurement in a folder of its own, which is left behind only if it fails.
+fn in_folder<T>(measure: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let folder = std::env::temp_dir().join(format!("pinnace-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let measured = measure(&folder);
+    match &measured {
+        Ok(_) => std::fs::remove_dir_all(&folder).context("remove the bench folder")?,
+        Err(_) => eprintln!("logs and data: {}", folder.display()),
+    }
+    measured
+}
+
+fn main() -> Result<ExitCode> {
+    let Some(arguments) = arguments()? else {
         println!("{USAGE}");
         return Ok(ExitCode::SUCCESS);
     };
-    let found = path::measure()?;
-    print!("{found}");
-    if let Some(file) = file {
-        std::fs::write(&file, serde_json::to_vec_pretty(&found)?)
-            .with_context(|| file.display().to_string())?;
+    let json = arguments.json.as_deref();
+    match arguments.measurement {
+        Measurement::Path => show(&path::measure()?, json)?,
+        Measurement::Plan => show(&in_folder(plan::measure)?, json)?,
+        Measurement::Fleet => show(&in_folder(fleet::measure)?, json)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! The whole path on real parts: hub, three members, three agents.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -27,13 +27,7 @@ const QUIET: Duration = Duration::from_secs(2);
 
 /// Starts a fleet, measures, takes it down.
 pub(crate) fn measure() -> Result<PathNumbers> {
-    let folder = std::env::temp_dir().join(format!("pinnace-bench-{}", std::process::id()));
-    let measured = measure_in(&folder);
-    match &measured {
-        Ok(_) => std::fs::remove_dir_all(&folder).context("remove the bench folder")?,
-        Err(_) => eprintln!("logs and data: {}", folder.display()),
-    }
-    measured
+    crate::in_folder(measure_in)
 }
 
 fn measure_in(folder: &Path) -> Result<PathNumbers> {
@@ -53,7 +47,7 @@ fn measure_in(folder: &Path) -> Result<PathNumbers> {
         let apply_to_available_ms = applies(&hub).await?;
         let (object_bytes, bytes_per_change, change_ms) = edits(&fleet, &hub, &members).await?;
         Ok(PathNumbers {
-            profile: if cfg!(debug_assertions) { "dev" } else { "dist" },
+            profile: crate::machine::profile(),
             members: MEMBERS,
             memory_idle,
             memory_after: memory(&fleet)?,
@@ -264,18 +258,10 @@ fn memory(fleet: &Fleet) -> Result<Vec<Memory>> {
 
 /// Reads the kernel's own count.
 fn of_process(process: &str, pid: u32) -> Result<Memory> {
-    let path = PathBuf::from(format!("/proc/{pid}/status"));
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let field = |name: &str| -> Result<u64> {
-        let line = text.lines().find(|line| line.starts_with(name));
-        let number = line
-            .and_then(|line| line.split_whitespace().nth(1))
-            .and_then(|word| word.parse().ok());
-        number.with_context(|| format!("{} has no {name}", path.display()))
-    };
+    let (resident_kib, peak_kib) = crate::machine::resident_kib(pid)?;
     Ok(Memory {
         process: process.to_owned(),
-        resident_kib: field("VmRSS:")?,
-        peak_kib: field("VmHWM:")?,
+        resident_kib,
+        peak_kib,
     })
 }
