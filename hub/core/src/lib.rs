@@ -18,6 +18,7 @@ pub mod names;
 pub mod naming;
 pub mod openapi;
 pub mod overrides;
+pub mod ownership;
 pub mod patch;
 pub mod plan;
 pub mod policy;

@@ -10,3 +10,11 @@ pub const MAX_SELECTOR_REQUIREMENTS: usize = 256;
 pub const MAX_ANNOTATION_BYTES: usize = 256 * 1024;
 /// Bytes of all values of one Secret or ConfigMap (Kubernetes has the same).
 pub const MAX_DATA_BYTES: usize = 1024 * 1024;
+/// Depth of an encoded set of owned fields.
+pub const MAX_FIELD_DEPTH: usize = 128;
+/// Entries of `managedFields` of one object.
+pub const MAX_MANAGED_FIELDS_ENTRIES: usize = 1_000;
+/// Entries of managers that update (not apply) one object; the oldest are folded into one (Kubernetes has the same).
+pub const MAX_UPDATE_MANAGERS: usize = 10;
+/// Bytes of a manager's name (Kubernetes has the same).
+pub const MAX_MANAGER_BYTES: usize = 128;

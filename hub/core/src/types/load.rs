@@ -1,7 +1,8 @@
 //! Reading and merging of the type tables' JSON.
 
 use super::{
-    Column, Field, Gvk, Patch, Plain, Resource, Shape, Special, Subresource, Type, TypeId, TypeTable,
+    Column, Declared, Field, Gvk, Patch, Plain, Resource, Shape, Special, Subresource, Type, TypeId,
+    TypeTable,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -93,6 +94,14 @@ struct RawField {
     #[serde(default)]
     required: bool,
     default: Option<Value>,
+    #[serde(default)]
+    proto: u32,
+    #[serde(default, rename = "in")]
+    inside: Vec<u32>,
+    #[serde(default)]
+    ptr: bool,
+    #[serde(default)]
+    omitempty: bool,
     t: RawShape,
 }
 
@@ -273,6 +282,12 @@ fn read_type(
             shape,
             patch,
             allowed,
+            declared: Declared {
+                number: f.proto,
+                inside: f.inside,
+                is_pointer: f.ptr,
+                omits_empty: f.omitempty,
+            },
         });
     }
     fields.sort_by(|a, b| a.name.cmp(&b.name));

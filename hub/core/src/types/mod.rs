@@ -202,6 +202,21 @@ pub struct Field {
     pub patch: Patch,
     /// The only texts allowed; empty if any is.
     pub allowed: Vec<Box<str>>,
+    /// How the Go struct declares it.
+    pub declared: Declared,
+}
+
+/// What the Go struct says about a field beyond its type.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Declared {
+    /// Number of the field in protobuf; 0 for kinds without protobuf.
+    pub number: u32,
+    /// Numbers of the embedded messages around it in protobuf, outermost first; JSON has none of them.
+    pub inside: Vec<u32>,
+    /// A pointer: absent differs from zero.
+    pub is_pointer: bool,
+    /// Left out of JSON if it is zero.
+    pub omits_empty: bool,
 }
 
 /// Strategic merge settings of a field.
