@@ -22,6 +22,7 @@ pub mod ownership;
 pub mod patch;
 pub mod plan;
 pub mod policy;
+pub mod protobuf;
 pub mod prune;
 pub mod scale;
 pub mod schedule;

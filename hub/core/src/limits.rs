@@ -18,3 +18,7 @@ pub const MAX_MANAGED_FIELDS_ENTRIES: usize = 1_000;
 pub const MAX_UPDATE_MANAGERS: usize = 10;
 /// Bytes of a manager's name (Kubernetes has the same).
 pub const MAX_MANAGER_BYTES: usize = 128;
+/// Messages within messages of a protobuf body.
+pub const MAX_PROTOBUF_DEPTH: usize = 100;
+/// Values of a protobuf body, messages included: what it becomes in memory is bounded, whatever its bytes are.
+pub const MAX_PROTOBUF_VALUES: usize = 500_000;

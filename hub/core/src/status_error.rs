@@ -24,6 +24,8 @@ pub enum Reason {
     InternalError,
     Timeout,
     ServiceUnavailable,
+    /// A 500 without a reason: what the API server answers for errors that have no status of their own.
+    Unknown,
 }
 
 impl Reason {
@@ -46,6 +48,7 @@ impl Reason {
             Reason::InternalError => "InternalError",
             Reason::Timeout => "Timeout",
             Reason::ServiceUnavailable => "ServiceUnavailable",
+            Reason::Unknown => "",
         }
     }
 
@@ -64,7 +67,7 @@ impl Reason {
             Reason::UnsupportedMediaType => 415,
             Reason::Invalid => 422,
             Reason::TooManyRequests => 429,
-            Reason::InternalError => 500,
+            Reason::InternalError | Reason::Unknown => 500,
             Reason::ServiceUnavailable => 503,
             Reason::Timeout => 504,
         }
@@ -315,6 +318,11 @@ impl StatusError {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "reason": self.reason.as_str(), "code": self.code(),
         });
+        if self.reason == Reason::Unknown
+            && let Some(members) = status.as_object_mut()
+        {
+            members.remove("reason");
+        }
         if let Some(details) = &self.details {
             let mut out = serde_json::Map::new();
             let texts = [

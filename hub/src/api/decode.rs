@@ -8,6 +8,7 @@ use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use hub_core::admission;
+use hub_core::protobuf::{self, ProtobufError};
 use hub_core::schema;
 use hub_core::status_error::{Reason, StatusError};
 use hub_core::strict::{self, Findings};
@@ -80,10 +81,16 @@ pub(super) fn parse(headers: &HeaderMap, body: &[u8], findings: &mut Findings) -
             let text = std::str::from_utf8(body).map_err(|why| {
                 StatusError::bad_request(format!("the body of the request is not text: {why}"))
             })?;
-            serde_saphyr::from_str(text).map_err(|why| {
+            negotiate::yaml(text).map_err(|why| {
                 StatusError::bad_request(format!("the body of the request is not YAML: {why}"))
             })
         }
+        BodyKind::Protobuf => protobuf::decode(TypeTable::built_in(), body).map_err(|error| match error {
+            ProtobufError::UnknownKind { .. } => {
+                StatusError::new(Reason::UnsupportedMediaType, error.to_string())
+            }
+            error => StatusError::bad_request(format!("the body of the request is not protobuf: {error}")),
+        }),
     }
 }
 
@@ -183,7 +190,7 @@ mod tests {
             decoded("application/vnd.kubernetes.protobuf", "k8s", Validation::Warn)
                 .expect_err("no")
                 .code(),
-            415
+            400
         );
         assert_eq!(
             decoded("application/json", "{", Validation::Warn)

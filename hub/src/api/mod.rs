@@ -10,6 +10,7 @@ mod housekeeping;
 mod identity;
 mod limits;
 mod negotiate;
+mod ownership;
 mod page;
 mod read;
 mod request;

@@ -98,12 +98,22 @@ pub(super) enum BodyKind {
     Json,
     /// YAML.
     Yaml,
+    /// Protobuf of Kubernetes.
+    Protobuf,
+}
+
+/// Reads YAML.
+///
+/// # Errors
+/// Text that is no YAML, or too much of it.
+pub(super) fn yaml(text: &str) -> Result<serde_json::Value, serde_saphyr::Error> {
+    serde_saphyr::from_str(text)
 }
 
 /// Chooses the reader of a body.
 ///
 /// # Errors
-/// 415 for protobuf, CBOR and everything else.
+/// 415 for CBOR and everything else.
 pub(super) fn body_kind(content_type: Option<&str>) -> Result<BodyKind, StatusError> {
     let media = content_type
         .unwrap_or_default()
@@ -114,7 +124,11 @@ pub(super) fn body_kind(content_type: Option<&str>) -> Result<BodyKind, StatusEr
     match media {
         "" | "application/json" | "*/*" => Ok(BodyKind::Json),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(BodyKind::Yaml),
-        other => Err(unsupported(other, "application/json, application/yaml")),
+        "application/vnd.kubernetes.protobuf" => Ok(BodyKind::Protobuf),
+        other => Err(unsupported(
+            other,
+            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        )),
     }
 }
 
@@ -182,17 +196,15 @@ mod tests {
     }
 
     #[test]
-    fn protobuf_bodies_are_refused() {
+    fn bodies_are_json_yaml_or_protobuf() {
         assert_eq!(
             body_kind(Some("application/json; charset=utf-8")),
             Ok(BodyKind::Json)
         );
         assert_eq!(body_kind(Some("application/yaml")), Ok(BodyKind::Yaml));
-        for other in [
-            "application/vnd.kubernetes.protobuf",
-            "application/cbor",
-            "text/plain",
-        ] {
+        let protobuf = body_kind(Some("application/vnd.kubernetes.protobuf"));
+        assert_eq!(protobuf, Ok(BodyKind::Protobuf));
+        for other in ["application/cbor", "text/plain"] {
             assert_eq!(body_kind(Some(other)).expect_err("unknown").code(), 415);
         }
     }

@@ -3,6 +3,7 @@
 use super::decode::{self, Validation};
 use super::encode::Encoder;
 use super::negotiate;
+use super::ownership::{Applied, check_options};
 use super::read::encoder;
 use super::request::Query;
 use super::rules::{is_current, notices, refusal};
@@ -42,26 +43,28 @@ pub(super) struct Done {
 }
 
 /// What a change leads to, before it is encoded.
-enum State {
+pub(super) enum State {
     Stored(Arc<Object>),
     Dry(Value),
 }
 
-/// Where a change comes from: a whole object or a patch.
-enum Change {
+/// Where a change comes from: a whole object, a patch or an apply.
+pub(super) enum Change {
     Whole(Value),
     Patch(PatchKind, Value),
+    Apply(Applied),
 }
 
 #[derive(Clone, Copy)]
-enum PatchKind {
+pub(super) enum PatchKind {
     Json,
     Merge,
     Strategic,
+    Apply,
 }
 
-const PATCH_TYPES: &str =
-    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, \
+                           application/strategic-merge-patch+json, application/apply-patch+yaml";
 
 fn patch_kind(served: &Served, content_type: Option<&str>) -> Result<PatchKind, StatusError> {
     let media = content_type
@@ -75,16 +78,13 @@ fn patch_kind(served: &Served, content_type: Option<&str>) -> Result<PatchKind, 
         "application/merge-patch+json" => Ok(PatchKind::Merge),
         // As for custom resources: a schema that is not built in has no merge keys.
         "application/strategic-merge-patch+json" if served.resource.is_built_in => Ok(PatchKind::Strategic),
-        "application/apply-patch+yaml" | "application/apply-patch+cbor" => {
-            let text = "server-side apply is not served yet: use client-side apply (kubectl apply without --server-side)";
-            Err(StatusError::new(Reason::UnsupportedMediaType, text))
-        }
+        "application/apply-patch+yaml" => Ok(PatchKind::Apply),
         other => Err(negotiate::unsupported(other, PATCH_TYPES)),
     }
 }
 
 impl Write<'_> {
-    fn target(&self) -> Target<'_> {
+    pub(super) fn target(&self) -> Target<'_> {
         Target {
             resource: self.served.resource,
             namespace: self.namespace,
@@ -97,7 +97,7 @@ impl Write<'_> {
         encoder(self.served, accept, self.query)
     }
 
-    fn validation(&self) -> Result<Validation, StatusError> {
+    pub(super) fn validation(&self) -> Result<Validation, StatusError> {
         Validation::parse(self.query.get("fieldValidation"))
     }
 
@@ -109,11 +109,16 @@ impl Write<'_> {
         }
     }
 
-    fn is_scale(&self) -> bool {
+    pub(super) fn is_scale(&self) -> bool {
         self.subresource == Some("scale")
     }
 
-    fn done(&self, code: StatusCode, state: State, warnings: Vec<String>) -> Result<Done, StatusError> {
+    pub(super) fn done(
+        &self,
+        code: StatusCode,
+        state: State,
+        warnings: Vec<String>,
+    ) -> Result<Done, StatusError> {
         let body = match state {
             State::Stored(object) if self.is_scale() => Bytes::from(scale::of(&object.value()).to_string()),
             State::Stored(object) => self.encoder()?.one(&object),
@@ -123,7 +128,7 @@ impl Write<'_> {
         Ok(Done { code, body, warnings })
     }
 
-    fn put(&self, name: &str, expect: Expect, object: Value) -> Op {
+    pub(super) fn put(&self, name: &str, expect: Expect, object: Value) -> Op {
         Op::Put {
             resource: self.served.id.clone(),
             namespace: self.namespace.to_owned(),
@@ -151,6 +156,7 @@ impl Api {
     pub(super) async fn create(&self, write: Write<'_>) -> Result<Done, StatusError> {
         let served = write.served;
         write.encoder()?;
+        check_options(&write, false, true)?;
         let is_dry = write.query.dry_run()?;
         let mut findings = Findings::default();
         let mut object = decode::parse(write.headers, &write.body, &mut findings)?;
@@ -162,6 +168,7 @@ impl Api {
             write.validation()?,
         )?;
         warnings.extend(notices(served));
+        self.own(&write, None, &mut object)?;
         let object = self.admit_policy(&write, Operation::Create, object, None, &mut warnings)?;
         guard::check(served.resource, Wish::Create, None, Some(&object))?;
         let is_generated = admission::name_of(&object).is_empty();
@@ -206,10 +213,11 @@ impl Api {
     /// # Errors
     /// Everything that is wrong with it.
     pub(super) async fn update(&self, write: Write<'_>, name: &str) -> Result<Done, StatusError> {
+        check_options(&write, false, false)?;
         let mut findings = Findings::default();
         let mut object = decode::parse(write.headers, &write.body, &mut findings)?;
         let warnings = self.check_body(&write, &mut object, findings)?;
-        self.change(write, name, Change::Whole(object), warnings).await
+        self.change(&write, name, &Change::Whole(object), warnings).await
     }
 
     /// Answers a patch of the object, its status or its scale.
@@ -219,6 +227,10 @@ impl Api {
     pub(super) async fn patch(&self, write: Write<'_>, name: &str) -> Result<Done, StatusError> {
         let content_type = write.headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
         let kind = patch_kind(write.served, content_type)?;
+        if matches!(kind, PatchKind::Apply) {
+            return self.apply(write, name).await;
+        }
+        check_options(&write, true, false)?;
         let mut findings = Findings::default();
         let patch = hub_core::strict::parse(&write.body, &mut findings)
             .map_err(|why| StatusError::bad_request(format!("error decoding patch: {why}")))?;
@@ -231,7 +243,7 @@ impl Api {
             Validation::Warn => findings.all().cloned().collect(),
             Validation::Strict | Validation::Ignore => Vec::new(),
         };
-        self.change(write, name, Change::Patch(kind, patch), warnings)
+        self.change(&write, name, &Change::Patch(kind, patch), warnings)
             .await
     }
 
@@ -250,7 +262,7 @@ impl Api {
         decode::check_type(self.table, of, "Scale", "v1", object, findings, validation)
     }
 
-    fn scale_type(&self) -> Result<hub_core::types::TypeId, StatusError> {
+    pub(super) fn scale_type(&self) -> Result<hub_core::types::TypeId, StatusError> {
         let name = "io.k8s.api.autoscaling.v1.Scale";
         self.table
             .type_named(name)
@@ -258,11 +270,11 @@ impl Api {
     }
 
     /// Reads, changes and stores, again if another writer was faster and the client named no version.
-    async fn change(
+    pub(super) async fn change(
         &self,
-        write: Write<'_>,
+        write: &Write<'_>,
         name: &str,
-        change: Change,
+        change: &Change,
         mut warnings: Vec<String>,
     ) -> Result<Done, StatusError> {
         let (served, resource) = (write.served, write.served.resource);
@@ -280,12 +292,12 @@ impl Api {
             let current = self.stored(served, wish, write.namespace, name)?;
             let old = convert::to(resource, current.value());
             let mut found = Vec::new();
-            let (new, is_pinned) = self.changed(&write, name, &old, &change, &mut found)?;
+            let (new, is_pinned) = self.changed(write, name, &old, change, &mut found)?;
             if revision_given(&new).is_some_and(|given| !is_current(served, &current, given)) {
                 return Err(StatusError::stale(&resource.group, &resource.plural, name));
             }
             let new = match write.part() {
-                Part::Main => self.admit_policy(&write, Operation::Update, new, Some(&old), &mut found)?,
+                Part::Main => self.admit_policy(write, Operation::Update, new, Some(&old), &mut found)?,
                 Part::Status => new,
             };
             guard::check(resource, wish, Some(&old), Some(&new))?;
@@ -326,7 +338,7 @@ impl Api {
         }
     }
 
-    /// The new state that a change asks for, and whether the client named the version it changes.
+    /// The new state that a change asks for, its managedFields included, and whether the client named the version it changes.
     fn changed(
         &self,
         write: &Write<'_>,
@@ -335,31 +347,35 @@ impl Api {
         change: &Change,
         warnings: &mut Vec<String>,
     ) -> Result<(Value, bool), StatusError> {
-        let shown = if write.is_scale() {
-            scale::of(old)
+        let base = if write.is_scale() {
+            Self::scale_with_owners(old)
         } else {
             old.clone()
         };
-        let (new, is_pinned) = match change {
+        let pinned = |value: &Value| value.pointer("/metadata/resourceVersion").is_some();
+        let (mut new, is_pinned) = match change {
             Change::Whole(object) => (object.clone(), revision_given(object).is_some()),
             Change::Patch(kind, patch) => {
-                let mut new = shown;
-                self.apply(write, *kind, patch, &mut new)
+                let mut new = base.clone();
+                self.apply_patch(write, *kind, patch, &mut new)
                     .map_err(|error| patch_refusal(write, name, &error))?;
-                let is_pinned = patch.pointer("/metadata/resourceVersion").is_some();
-                warnings.extend(self.check_body(write, &mut new, Findings::default())?);
-                (new, is_pinned)
+                (new, pinned(patch))
             }
+            Change::Apply(applied) => (self.applied(write, Some(&base), applied)?, applied.is_pinned()),
         };
-        if !write.is_scale() {
-            return Ok((new, is_pinned));
+        if !matches!(change, Change::Whole(_)) {
+            warnings.extend(self.check_body(write, &mut new, Findings::default())?);
         }
-        let mut object = old.clone();
-        scale::into(&mut object, &new);
-        Ok((object, is_pinned))
+        if !matches!(change, Change::Apply(_)) {
+            self.own(write, Some(&base), &mut new)?;
+        }
+        if write.is_scale() {
+            new = Self::scaled(write, old, &new);
+        }
+        Ok((new, is_pinned))
     }
 
-    fn apply(
+    fn apply_patch(
         &self,
         write: &Write<'_>,
         kind: PatchKind,
@@ -368,6 +384,8 @@ impl Api {
     ) -> Result<(), PatchError> {
         match kind {
             PatchKind::Json => patch::json::apply(object, patch),
+            // Handled before: an apply is merged by ownership.
+            PatchKind::Apply => Ok(()),
             PatchKind::Merge if !patch.is_object() => Err(PatchError::Malformed(
                 "a merge patch of an object is a JSON object".to_owned(),
             )),
@@ -388,7 +406,7 @@ impl Api {
     }
 }
 
-fn first(stored: Vec<Arc<Object>>) -> Result<Arc<Object>, StatusError> {
+pub(super) fn first(stored: Vec<Arc<Object>>) -> Result<Arc<Object>, StatusError> {
     stored
         .into_iter()
         .next()

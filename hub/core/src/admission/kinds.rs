@@ -58,6 +58,9 @@ fn set(object: &mut Value, key: &str, value: Value) {
 
 fn label_namespace(object: &mut Value) -> Result<(), StatusError> {
     let name = name_of(object).to_owned();
+    if name.is_empty() {
+        return Ok(());
+    }
     let metadata = metadata_mut(object)?;
     let labels = metadata
         .entry("labels")

@@ -187,7 +187,6 @@ pub fn create(
     metadata::generate_name(metadata, suffix);
     for key in [
         "selfLink",
-        "managedFields",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
         "resourceVersion",
@@ -215,6 +214,15 @@ pub fn create(
     } else {
         Err(target.invalid(name_of(&object), causes))
     }
+}
+
+/// Fills in what the API server's decoder fills in before anyone owns a field: the namespace's own label, the folded
+/// `stringData` and the type of a Secret.
+///
+/// # Errors
+/// 400 if the body is no object.
+pub fn prefill(resource: &Resource, object: &mut Value) -> Result<(), StatusError> {
+    kinds::update(resource, object)
 }
 
 fn check(target: Target<'_>, object: &Value) -> Vec<Cause> {
@@ -278,9 +286,7 @@ pub fn update(target: Target<'_>, old: &Value, mut new: Value, part: Part) -> Re
 /// The new object with what belongs to the server kept from the old one.
 fn main_part(resource: &Resource, old: &Value, mut new: Value) -> Result<Value, StatusError> {
     let metadata = metadata_mut(&mut new)?;
-    for key in ["selfLink", "managedFields"] {
-        metadata.remove(key);
-    }
+    metadata.remove("selfLink");
     let keys = [
         "uid",
         "creationTimestamp",
@@ -313,10 +319,13 @@ fn status_part(old: &Value, new: &Value) -> Value {
         keep(members, new.get("status"), "status");
         keep(members, new.get("apiVersion"), "apiVersion");
     }
+    if let Some(metadata) = out.get_mut("metadata").and_then(Value::as_object_mut) {
+        keep(metadata, new.pointer("/metadata/managedFields"), "managedFields");
+    }
     out
 }
 
-/// Equal but for the resource version, which the store sets.
+/// Equal but for the resource version, which the store sets, and the times at which fields were taken.
 fn same(old: &Value, new: &Value) -> bool {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else {
         return false;
@@ -328,6 +337,12 @@ fn same(old: &Value, new: &Value) -> bool {
             .cloned()
             .unwrap_or_default();
         metadata.remove("resourceVersion");
+        let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
+        for entry in entries.into_iter().flatten() {
+            if let Some(entry) = entry.as_object_mut() {
+                entry.remove("time");
+            }
+        }
         metadata
     };
     old.len() == new.len()

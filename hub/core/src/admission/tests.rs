@@ -83,10 +83,11 @@ fn secrets_fold_string_data() {
 
 #[test]
 fn what_changes_nothing_is_no_change() {
-    let old = web();
+    let mut old = web();
+    old["metadata"]["managedFields"] = json!([{"manager": "a", "time": "2026-11-30T12:00:00Z"}]);
     let mut new = old.clone();
     new["metadata"]["resourceVersion"] = json!("7");
-    new["metadata"]["managedFields"] = json!([{}]);
+    new["metadata"]["managedFields"] = json!([{"manager": "a", "time": "2026-11-30T12:00:01Z"}]);
     new["status"] = json!({"replicas": 5});
     assert_eq!(
         update(target("apps", "deployments"), &old, new, Part::Main),

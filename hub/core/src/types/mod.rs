@@ -322,6 +322,13 @@ impl TypeTable {
             .find(|r| &*r.kind == kind && &*r.group == group && &*r.version == version)
     }
 
+    /// The type of a kind, also of one that no served resource has (Scale, DeleteOptions).
+    pub fn type_of_kind(&self, group: &str, version: &str, kind: &str) -> Option<TypeId> {
+        let is = |k: &Gvk| &*k.kind == kind && &*k.version == version && &*k.group == group;
+        let at = self.types.iter().position(|t| t.kinds.iter().any(is))?;
+        u32::try_from(at).ok().map(TypeId)
+    }
+
     /// The resource of that group and plural in its preferred version.
     pub fn preferred(&self, group: &str, plural: &str) -> Option<&Resource> {
         self.resources
