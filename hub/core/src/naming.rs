@@ -42,6 +42,16 @@ pub fn work_name(kind: &str, name: &str, namespace: &str) -> String {
     format!("{name}-{}", short_hash(&key.to_lowercase())).to_lowercase()
 }
 
+/// The key by which an attached binding names the binding that needs it, in a label.
+pub fn binding_reference_key(namespace: &str, name: &str) -> String {
+    let key = if namespace.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{namespace}/{name}")
+    };
+    short_hash(&key)
+}
+
 /// Namespace in which the works of a cluster are shown.
 pub fn execution_namespace(cluster: &str) -> String {
     format!("{EXECUTION_NAMESPACE_PREFIX}{cluster}")
@@ -97,6 +107,7 @@ mod tests {
         assert_eq!(work_name("Deployment", "foo", ""), "foo-96c87fdcc");
         assert_eq!(work_name("Deployment", "nginx", "default"), "nginx-687f7fb96f");
         assert_eq!(binding_name("Deployment", "nginx"), "nginx-deployment");
+        assert_eq!(binding_reference_key("test", "test"), "78f48bf666");
     }
 
     #[test]

@@ -33,6 +33,7 @@ use delete::Options;
 use documents::Documents;
 use http::header::{ACCEPT, ACCEPT_ENCODING};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hub_core::policy::Switches;
 use hub_core::scale;
 use hub_core::status_error::{Details, Reason, StatusError};
 use hub_core::types::TypeTable;
@@ -63,6 +64,8 @@ pub struct Api {
     /// This product's own calls.
     fleet: Router,
     random: SystemRandom,
+    /// What the operator allows.
+    switches: Switches,
     /// Creates hold it open; the end of a namespace closes it.
     gate: RwLock<()>,
     pokes: Notify,
@@ -157,6 +160,7 @@ impl Api {
             pins: Pins::default(),
             fleet,
             random: SystemRandom::new(),
+            switches: Switches::default(),
             gate: RwLock::new(()),
             pokes: Notify::new(),
             requests: Semaphore::new(limits::REQUESTS),

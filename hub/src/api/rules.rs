@@ -4,11 +4,12 @@
 use super::Api;
 use super::source::{self, Served};
 use super::write::Write;
-use crate::store::{CommitError, Object, Revision, StoreError};
+use crate::clock;
+use crate::store::{CommitError, Object, ResourceId, Revision, StoreError};
 use crate::views;
 use hub_core::admission;
 use hub_core::guard::{self, Wish};
-use hub_core::policy::{self, Operation};
+use hub_core::policy::{self, Operation, Refused, Stored};
 use hub_core::status_error::{Cause, Details, Reason, StatusError};
 use serde_json::Value;
 use std::sync::Arc;
@@ -57,8 +58,34 @@ pub(super) fn is_current(served: &Served, stored: &Object, given: &str) -> bool 
         .is_ok_and(|read_at| views::is_current(&served.id, stored, Revision(read_at)))
 }
 
+/// Kinds of the reference whose rules look at what is stored already.
+const LOOKED_AT: [(&str, &str, &str); 3] = [
+    ("Cluster", "cluster.karmada.io", "clusters"),
+    (
+        "FederatedResourceQuota",
+        "policy.karmada.io",
+        "federatedresourcequotas",
+    ),
+    (
+        "ResourceInterpreterCustomization",
+        "config.karmada.io",
+        "resourceinterpretercustomizations",
+    ),
+];
+
+impl Stored for Api {
+    fn list(&self, kind: &str, namespace: &str) -> Vec<Value> {
+        let Some((_, group, plural)) = LOOKED_AT.iter().find(|(known, _, _)| *known == kind) else {
+            return Vec::new();
+        };
+        let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
+        let listing = self.store.list(&ResourceId::new(group, plural), namespace);
+        listing.items.iter().map(|object| object.value()).collect()
+    }
+}
+
 impl Api {
-    /// Defaults and rules of policies.
+    /// Defaults and rules of the reference's kinds.
     pub(super) fn admit_policy(
         &self,
         write: &Write<'_>,
@@ -72,19 +99,32 @@ impl Api {
             return Ok(object);
         }
         let name = admission::name_of(&object).to_owned();
-        match policy::admit(
-            &resource.kind,
+        let request = policy::Request {
+            kind: &resource.kind,
             operation,
-            write.namespace,
-            object,
+            namespace: write.namespace,
             old,
-            &mut || self.new_uid(),
-        ) {
+            switches: self.switches,
+            stored: self,
+            now: clock::wall().0,
+        };
+        match policy::admit(&request, object, &mut || self.new_uid()) {
             Ok(admitted) => {
                 warnings.extend(admitted.warnings);
                 Ok(admitted.object)
             }
-            Err(errors) => {
+            Err(Refused::Quota(why)) => {
+                let mut error = StatusError::forbidden(&resource.group, &resource.plural, &name, why.clone());
+                if let Some(details) = &mut error.details {
+                    details.causes.push(Cause {
+                        reason: "QuotaExceeded",
+                        message: why,
+                        field: String::new(),
+                    });
+                }
+                Err(error)
+            }
+            Err(Refused::Fields(errors)) => {
                 let causes = errors.into_iter().map(|error| {
                     let text = error.to_string();
                     let message = text

@@ -72,6 +72,14 @@ impl Quantity {
         }
     }
 
+    /// A multiple, stopping at the ends of the range.
+    #[must_use]
+    pub const fn times(self, factor: i64) -> Self {
+        Self {
+            nanos: self.nanos.saturating_mul(factor as i128),
+        }
+    }
+
     /// Whether it is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {

@@ -373,12 +373,31 @@ fn raise_generation(object: &mut Value) -> Result<(), StatusError> {
     Ok(())
 }
 
+/// Label by which a user protects an object from deletion; the value is `Always`.
+pub const DELETION_PROTECTED_LABEL: &str = "resourcetemplate.karmada.io/deletion-protected";
+
+/// Is the object protected from deletion by its label?
+pub fn is_protected_from_deletion(object: &Value) -> bool {
+    object["metadata"]["labels"][DELETION_PROTECTED_LABEL] == "Always"
+}
+
 /// Decides a deletion.
 ///
 /// # Errors
 /// 403 for objects that must stay.
 pub fn delete(target: Target<'_>, old: &Value) -> Result<Deleted, StatusError> {
     let resource = target.resource;
+    if is_protected_from_deletion(old) {
+        let why = format!(
+            "the label {DELETION_PROTECTED_LABEL}=Always protects it (metadata.labels); take the label off first"
+        );
+        return Err(StatusError::forbidden(
+            &resource.group,
+            &resource.plural,
+            name_of(old),
+            why,
+        ));
+    }
     kinds::delete(resource, old)?;
     let waits = !finalizers(old).is_empty() || kinds::holds_itself(resource, old);
     if !waits {

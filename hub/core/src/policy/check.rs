@@ -1,35 +1,61 @@
-//! The reference's rules for the policy kinds, field by field.
+//! The reference's rules for its kinds, field by field.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::admit::{Errors, FieldErrorType, Kind, Operation};
+use super::admit::{Errors, Kind, Operation, Request};
 use super::fields::{is_label_value, is_qualified_name};
 use super::propagation::{ClusterAffinity, ClusterAffinityTerm, PropagationSpec};
 use super::{CLUSTER_POLICY_ID_LABEL, POLICY_ID_LABEL};
 
+mod binding;
+mod customization;
+mod ingress;
 mod overrides;
 mod placement;
+mod quota;
+mod services;
+mod taint_text;
+mod taints;
+mod webhooks;
+
+pub(super) use binding::quota as binding_quota;
+pub use taint_text::{ParsedTaints, TaintTextError, parse_taints};
+pub use taints::check_taints;
 
 /// Checks an object after its defaults were filled in.
-pub(super) fn object(
-    kind: Kind,
-    operation: Operation,
-    namespace: &str,
-    object: &Value,
-    old: Option<&Value>,
-    errors: &mut Errors,
-) {
-    if kind.is_namespaced() {
+pub(super) fn object(kind: Kind, request: &Request<'_>, object: &Value, errors: &mut Errors) {
+    match kind {
+        Kind::Propagation | Kind::ClusterPropagation => {
+            policy(kind, request.namespace, object, errors);
+            identity(kind, request.operation, object, request.old, errors);
+            propagation(&object["spec"], errors);
+        }
+        Kind::Override | Kind::ClusterOverride => {
+            policy(kind, request.namespace, object, errors);
+            overrides::spec(&object["spec"], errors);
+        }
+        Kind::Quota => quota::check(object, errors),
+        Kind::TaintPolicy => taints::policy(object, request.switches, errors),
+        Kind::Cluster => taints::cluster(object, errors),
+        Kind::Binding | Kind::ClusterBinding => binding::check(object, request.switches, errors),
+        Kind::Customization => customization::check(object, request.stored, errors),
+        Kind::Webhooks => webhooks::check(object, errors),
+        Kind::Service => services::check(object, request.old, errors),
+        Kind::Ingress => ingress::check(object, errors),
+        Kind::Rebalancer => {
+            if object["spec"]["workloads"].as_array().is_none_or(Vec::is_empty) {
+                errors.required("spec.workloads", "name at least one workload to place anew");
+            }
+        }
+    }
+}
+
+fn policy(kind: Kind, namespace: &str, object: &Value, errors: &mut Errors) {
+    if kind.selects_in_its_namespace() {
         selector_namespaces(&object["spec"], namespace, errors);
     }
     selectors(&object["spec"], errors);
-    if kind.is_propagation() {
-        identity(kind, operation, object, old, errors);
-        propagation(&object["spec"], errors);
-    } else {
-        overrides::spec(&object["spec"], errors);
-    }
 }
 
 fn selector_namespaces(spec: &Value, namespace: &str, errors: &mut Errors) {
@@ -77,8 +103,7 @@ fn identity(kind: Kind, operation: Operation, object: &Value, old: Option<&Value
     let field = format!("metadata.labels[{label}]");
     let id = object["metadata"]["labels"][label].as_str().unwrap_or_default();
     if id.is_empty() {
-        errors.add(
-            FieldErrorType::Required,
+        errors.required(
             &*field,
             "the permanent id is missing; leave it to the hub to make one",
         );
@@ -111,8 +136,7 @@ fn propagation(spec: &Value, errors: &mut Errors) {
         Err(error) => return errors.invalid("spec", error.to_string()),
     };
     if spec["resourceSelectors"].as_array().is_none_or(Vec::is_empty) {
-        errors.add(
-            FieldErrorType::Required,
+        errors.required(
             "spec.resourceSelectors",
             "a policy that selects nothing does nothing",
         );
@@ -143,8 +167,6 @@ fn propagation(spec: &Value, errors: &mut Errors) {
     failover(&spec["failover"], errors);
 }
 
-/// Failover is refused as a whole for now; its own rules are checked all the same, so that a file is right the day it acts.
-///
 /// The reference refuses application failover without propagateDeps; here it implies it (design, section 7).
 fn failover(failover: &Value, errors: &mut Errors) {
     let application = &failover["application"];
@@ -236,4 +258,14 @@ fn label_map(value: &Value) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Longest name of a cluster: `karmada-es-` and it make the name of a namespace.
+const CLUSTER_NAME_MAX: usize = 48;
+
+fn cluster_name(name: &str) -> Result<(), String> {
+    if name.len() > CLUSTER_NAME_MAX {
+        return Err(format!("must be no more than {CLUSTER_NAME_MAX} characters"));
+    }
+    crate::names::dns_label(name)
 }

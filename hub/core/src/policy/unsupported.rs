@@ -1,14 +1,18 @@
-//! Fields of the API that this version does not honour: refused by name, never ignored.
+//! Fields of the API that this version does not honour: refused or warned about by name, never ignored.
 
 use serde_json::Value;
 
-use super::admit::{Errors, Kind};
+use super::admit::{Errors, Kind, Request};
+use crate::quota;
 
 /// Refuses what is not honoured.
-pub(super) fn object(kind: Kind, object: &Value, errors: &mut Errors, warnings: &mut Vec<String>) {
-    let spec = &object["spec"];
+pub(super) fn refuse(kind: Kind, object: &Value, errors: &mut Errors) {
     if kind.is_propagation() {
-        propagation(spec, errors, warnings);
+        propagation(&object["spec"], errors);
+    }
+    let scripts = &object["spec"]["customizations"];
+    if kind == Kind::Customization && scripts.as_object().is_some_and(|scripts| !scripts.is_empty()) {
+        errors.not_yet("spec.customizations", "scripts are not run yet");
     }
 }
 
@@ -21,58 +25,75 @@ fn is_set(value: &Value) -> bool {
     }
 }
 
-/// Fields that may not be set at all yet, and the word for what they would do.
-const REFUSED: [(&str, &str); 5] = [
-    ("propagateDeps", "carrying dependencies along"),
-    ("failover", "failover"),
-    ("activationPreference", "lazy activation"),
-    ("schedulePriority", "scheduling by priority class"),
-    (
-        "association",
-        "it is deprecated, use propagateDeps; carrying dependencies along",
-    ),
-];
-
-fn propagation(spec: &Value, errors: &mut Errors, warnings: &mut Vec<String>) {
-    for (field, what) in REFUSED {
-        if is_set(&spec[field]) {
-            errors.not_yet(
-                format!("spec.{field}"),
-                format!("{what} is not supported yet; leave the field out"),
-            );
-        }
-    }
-    let scheduler = spec["schedulerName"].as_str().unwrap_or_default();
-    if !matches!(scheduler, "" | "default-scheduler") {
+fn propagation(spec: &Value, errors: &mut Errors) {
+    if is_set(&spec["association"]) {
         errors.not_yet(
-            "spec.schedulerName",
-            format!(
-                "schedulers other than default-scheduler are not supported yet; {scheduler:?} would never act"
-            ),
+            "spec.association",
+            "it is deprecated and does nothing; write propagateDeps: true",
         );
     }
-    let placement = &spec["placement"];
-    for (index, constraint) in placement["spreadConstraints"]
+    for (index, constraint) in spec["placement"]["spreadConstraints"]
         .as_array()
         .into_iter()
         .flatten()
         .enumerate()
     {
-        let path = format!("spec.placement.spreadConstraints[{index}]");
         if is_set(&constraint["spreadByLabel"]) {
             errors.not_yet(
-                format!("{path}.spreadByLabel"),
+                format!("spec.placement.spreadConstraints[{index}].spreadByLabel"),
                 "spreading by label is not supported; use spreadByField cluster, region, zone or provider",
             );
         }
     }
-    if is_set(&placement["workloadAffinity"]) {
+    if is_set(&spec["placement"]["workloadAffinity"]) {
         errors.not_yet(
             "spec.placement.workloadAffinity",
             "affinity between workloads is not supported yet",
         );
     }
-    let strategy = &placement["replicaScheduling"];
+}
+
+/// Warns about what is kept and does not act, and about what acts on nothing.
+pub(super) fn warn(kind: Kind, request: &Request<'_>, object: &Value, warnings: &mut Vec<String>) {
+    let spec = &object["spec"];
+    match kind {
+        Kind::Propagation | Kind::ClusterPropagation => {
+            unknown_clusters(request, &spec["placement"], warnings);
+            policy(spec, warnings);
+        }
+        Kind::Quota => {
+            for key in spec["overall"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .map(|(key, _)| key)
+            {
+                if quota::counted(key).is_none() {
+                    warnings.push(format!(
+                        "spec.overall[{key}]: not counted by the hub; only staticAssignments carry it to the clusters"
+                    ));
+                }
+            }
+        }
+        Kind::Webhooks => warnings.push(
+            "the hub keeps this configuration and calls nobody yet; a ResourceInterpreterCustomization acts"
+                .to_owned(),
+        ),
+        Kind::Service | Kind::Ingress => {
+            warnings.push(format!(
+                "the hub keeps a {} and does not act on it yet",
+                request.kind
+            ));
+        }
+        _ => {}
+    }
+}
+
+fn policy(spec: &Value, warnings: &mut Vec<String>) {
+    if is_set(&spec["failover"]) {
+        warnings.push("spec.failover: kept, and not acted upon yet".to_owned());
+    }
+    let strategy = &spec["placement"]["replicaScheduling"];
     if strategy["replicaSchedulingType"] == "Duplicated" {
         for ignored in ["replicaDivisionPreference", "weightPreference"] {
             if is_set(&strategy[ignored]) {
@@ -81,5 +102,30 @@ fn propagation(spec: &Value, errors: &mut Errors, warnings: &mut Vec<String>) {
                 ));
             }
         }
+    }
+    let scheduler = spec["schedulerName"].as_str().unwrap_or_default();
+    if !matches!(scheduler, "" | "default-scheduler") {
+        warnings.push(format!(
+            "spec.schedulerName: the hub leaves placing to {scheduler:?}, which writes spec.clusters of the binding"
+        ));
+    }
+}
+
+/// Clusters that a placement names and that have not joined: it may be a slip, or they come later.
+fn unknown_clusters(request: &Request<'_>, placement: &Value, warnings: &mut Vec<String>) {
+    let named = super::named_clusters(placement);
+    if named.is_empty() {
+        return;
+    }
+    let joined = request.stored.list("Cluster", "");
+    let missing: Vec<&str> = named
+        .into_iter()
+        .filter(|name| !joined.iter().any(|cluster| cluster["metadata"]["name"] == *name))
+        .collect();
+    if !missing.is_empty() {
+        warnings.push(format!(
+            "spec.placement: no cluster has joined under the name {}; it is used once it does",
+            missing.join(", ")
+        ));
     }
 }
