@@ -104,6 +104,12 @@ impl PolicyIndex {
         self.policies.get(index)
     }
 
+    /// Policies that are being deleted, with their permanent ids.
+    pub fn leaving(&self) -> impl Iterator<Item = (&PolicyRef, &str)> {
+        let leaving = self.policies.iter().filter(|policy| policy.deleting);
+        leaving.map(|policy| (&policy.reference, policy.id.as_str()))
+    }
+
     /// Policies that may select the object: of its namespace and cluster-scoped ones, of its kind.
     fn reachable<'a>(&'a self, subject: &Subject<'a>) -> impl Iterator<Item = &'a AnyPropagationPolicy> {
         let namespace = subject.namespace;

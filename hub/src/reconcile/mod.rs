@@ -17,6 +17,7 @@ mod limits;
 mod liveness;
 mod metadata;
 mod plan;
+mod policies;
 mod presence;
 mod status;
 mod world;

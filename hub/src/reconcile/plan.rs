@@ -97,7 +97,7 @@ impl Reconciler {
                 Err(error) => return all(error),
             }
         } else {
-            marked.keys.into_iter().map(Job::Stored).collect()
+            marked.keys.iter().cloned().map(Job::Stored).collect()
         };
         let mut failed = Vec::new();
         for chunk in jobs.chunks(limits::PLANNED_TOGETHER) {
@@ -124,6 +124,11 @@ impl Reconciler {
                 }
             }
             tokio::task::yield_now().await;
+        }
+        if marked.all
+            && let Some(world) = &planner.world
+        {
+            self.release_policies(world).await;
         }
         failed
     }

@@ -89,6 +89,11 @@ impl World {
         }
     }
 
+    /// Propagation policies that are being deleted, with their permanent ids; they match nothing.
+    pub fn leaving_policies(&self) -> impl Iterator<Item = (&PolicyRef, &str)> {
+        self.policies.leaving()
+    }
+
     /// Policies that could not be read, and why; they act on nothing.
     pub fn unreadable(&self) -> &[(PolicyRef, String)] {
         &self.unreadable

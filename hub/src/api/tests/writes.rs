@@ -380,9 +380,13 @@ async fn policies_are_admitted() {
         "the reference's defaults"
     );
     assert_eq!(
-        hub.put(&format!("{path}/p"), &policy).await.body,
+        hub.put(&format!("{path}/p"), &made.body).await.body,
         made.body,
         "and they are no change"
+    );
+    assert_eq!(
+        made.body["metadata"]["finalizers"],
+        json!(["karmada.io/propagation-policy-controller"])
     );
     let mut wrong = policy.clone();
     wrong["metadata"]["name"] = json!("q");
@@ -396,6 +400,58 @@ async fn policies_are_admitted() {
         .patch(&format!("{path}/p"), "strategic-merge", &json!({}))
         .await;
     assert_eq!(strategic.code, 415);
+}
+
+/// Turns red when a kind of the reference is stored without its rules.
+#[tokio::test]
+async fn the_references_other_kinds_are_admitted_too() {
+    let hub = Hub::new().await;
+    let policies = "/apis/policy.karmada.io/v1alpha1";
+    for (path, object, field) in [
+        (
+            format!("{policies}/namespaces/default/federatedresourcequotas"),
+            json!({"metadata": {"name": "q"}, "spec": {"overall": {"cpu": "1"},
+                "staticAssignments": [{"clusterName": "m1", "hard": {"cpu": "2"}}]}}),
+            "spec.overall[cpu]",
+        ),
+        (
+            format!("{policies}/clustertaintpolicies"),
+            json!({"metadata": {"name": "t"}, "spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}),
+            "spec.taints[0]",
+        ),
+        (
+            "/apis/networking.karmada.io/v1alpha1/namespaces/default/multiclusterservices".to_owned(),
+            json!({"metadata": {"name": "s"}, "spec": {"types": ["Magic"]}}),
+            "spec.types[0]",
+        ),
+        (
+            "/apis/apps.karmada.io/v1alpha1/workloadrebalancers".to_owned(),
+            json!({"metadata": {"name": "r"}, "spec": {"workloads": []}}),
+            "spec.workloads",
+        ),
+    ] {
+        let refused = hub.post(&path, &object).await;
+        assert_eq!(
+            (refused.code, &refused.body["details"]["causes"][0]["field"]),
+            (422, &json!(field)),
+            "{path}: {}",
+            refused.body
+        );
+    }
+}
+
+/// Turns red when a deletion does not look at the label.
+#[tokio::test]
+async fn a_protected_object_is_not_deleted() {
+    let hub = Hub::new().await;
+    let path = "/api/v1/namespaces/default/configmaps";
+    let protected = json!({"metadata": {"name": "c", "labels": {"resourcetemplate.karmada.io/deletion-protected": "Always"}}});
+    assert_eq!(hub.post(path, &protected).await.code, 201);
+    let at = format!("{path}/c");
+    assert_eq!(hub.delete(&at, &json!({})).await.code, 403);
+    let free = json!({"metadata": {"labels": {"resourcetemplate.karmada.io/deletion-protected": null}}});
+    assert_eq!(hub.patch(&at, "merge", &free).await.code, 200);
+    assert_eq!(hub.delete(&at, &json!({})).await.code, 200);
 }
 
 #[tokio::test]
