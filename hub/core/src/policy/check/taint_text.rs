@@ -53,7 +53,8 @@ pub fn parse_taints<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Pars
             return Err(wrong("the value is not valid"));
         }
         let known = matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute");
-        if !known && !(removes && effect.is_empty() && !body.contains(':')) {
+        let every_effect = removes && effect.is_empty() && !body.contains(':');
+        if !(known || every_effect) {
             return Err(wrong("the effect is NoSchedule, PreferNoSchedule or NoExecute"));
         }
         if !seen.insert((key.to_owned(), effect.to_owned())) {
