@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::lua::ScriptError;
 use crate::{Kind, Operation};
 
 /// Why a rule could not answer. The caller knows which object it asked about and names it.
@@ -35,6 +36,16 @@ pub enum InterpretError {
         path: String,
         /// What it is needed for.
         purpose: &'static str,
+    },
+    /// The script of a customization gave no answer.
+    #[error("ResourceInterpreterCustomization {customization}, {operation:?}: {cause}")]
+    Script {
+        /// Name of the customization.
+        customization: String,
+        /// What it was asked.
+        operation: Operation,
+        /// What it did instead.
+        cause: ScriptError,
     },
 }
 

@@ -6,16 +6,22 @@
 
 #![forbid(unsafe_code)]
 
+mod customization;
+mod customized;
 mod defaults;
 mod error;
 mod fields;
 mod health;
+pub mod lua;
 mod native;
 mod quantity;
 mod retained;
+mod scripted;
 mod thirdparty;
 mod types;
 
+pub use customization::{CUSTOMIZATION_GROUP, CUSTOMIZATION_KIND, Customization, NoCustomization, SLOTS};
+pub use customized::Customized;
 pub use defaults::effective;
 pub use error::InterpretError;
 pub use health::{Health, health_of};

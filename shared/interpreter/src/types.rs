@@ -30,7 +30,7 @@ impl<'a> Kind<'a> {
 }
 
 /// What can be asked of an [`crate::Interpreter`]. The names are those of the `config.karmada.io` API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
     /// Read the replica count and requirements.
     InterpretReplica,

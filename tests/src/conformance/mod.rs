@@ -25,6 +25,7 @@ pub const REQUIRED_NOW: &[&str] = &[
     "overrides/image*",
     "overrides/plaintext*",
     "interpreter/*",
+    "lua/*",
     "thirdparty/*",
 ];
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::{Answer, Case};
 
 /// A time for conditions that appear; the cases only ask for any time.
-const NOW: &str = "2026-01-01T00:00:00Z";
+pub(super) const NOW: &str = "2026-01-01T00:00:00Z";
 
 pub(super) fn answer(case: &Case) -> Answer {
     let input = &case.input;
@@ -29,23 +29,25 @@ pub(super) fn answer(case: &Case) -> Answer {
     }
 }
 
-fn of<T: Serialize>(result: Result<T, InterpretError>) -> Answer {
+pub(super) fn of<T: Serialize>(result: Result<T, InterpretError>) -> Answer {
     match result {
         Ok(result) => serde_json::to_value(result).map_or(Answer::error(), Answer::Result),
         Err(_) => Answer::error(),
     }
 }
 
+/// The items of a case; no list at all: not known yet.
+pub(super) fn member_items(items: &Value) -> Option<Vec<MemberItem>> {
+    let item = |item: &Value| MemberItem {
+        cluster: item["clusterName"].as_str().unwrap_or_default().to_owned(),
+        status: Some(item["status"].clone()).filter(|status| !status.is_null()),
+        silent: false,
+    };
+    items.as_array().map(|items| items.iter().map(item).collect())
+}
+
 fn aggregate(native: &Native, object: &Value, items: &Value) -> Answer {
-    let items: Option<Vec<MemberItem>> = items.as_array().map(|items| {
-        let item = |item: &Value| MemberItem {
-            cluster: item["clusterName"].as_str().unwrap_or_default().to_owned(),
-            status: Some(item["status"].clone()).filter(|status| !status.is_null()),
-            silent: false,
-        };
-        items.iter().map(item).collect()
-    });
-    match native.aggregate_status(object, items.as_deref(), NOW) {
+    match native.aggregate_status(object, member_items(items).as_deref(), NOW) {
         // A template without a status that gets none stays as it is.
         Ok(status) => Answer::Result(status.unwrap_or_else(|| object["status"].clone())),
         Err(_) => Answer::error(),

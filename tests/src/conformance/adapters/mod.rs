@@ -3,6 +3,7 @@
 mod apply;
 mod compact;
 mod interpretation;
+mod lua;
 mod naming;
 mod overrides;
 mod placing;
@@ -27,6 +28,7 @@ pub(super) fn answer(set: &CaseSet, case: &Case) -> Answer {
         "validation" => validation::answer(case),
         "apply" => apply::answer(case),
         "interpreter" | "thirdparty" => interpretation::answer(case),
+        "lua" => lua::answer(case),
         "naming" => naming::answer(case),
         _ => Answer::Unsupported,
     }
