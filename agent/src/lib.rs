@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod crash;
+pub mod customizations;
 pub mod identity;
 pub mod join;
 pub mod ledger;

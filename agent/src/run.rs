@@ -18,7 +18,7 @@ use agent_core::session::{Effect, Enrolled, Identity, Member, Session};
 use anyhow::{Context, Result, anyhow, bail};
 use futures::future::LocalBoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use interpreter::Native;
+use interpreter::{Customized, Native};
 use shared::ids::ObjectKey;
 use shared::keys::SigningKey;
 use shared::reason::Reason;
@@ -100,11 +100,15 @@ async fn start(options: Options) -> Result<()> {
     let (probe_tx, probes) = mpsc::channel(1);
     let kinds = Rc::new(Kinds::default());
     let ledger = Rc::new(RefCell::new(ledger));
+    let customized = Arc::new(Customized::new(
+        Native::default(),
+        Arc::new(crate::clock::wall_seconds),
+    ));
     let applier = Rc::new(Applier::new(
         api.clone(),
         kinds.clone(),
         ledger.clone(),
-        Box::new(Native::default()),
+        Box::new(customized.clone()),
         receipt.incarnation,
         random.clone(),
     ));
@@ -112,8 +116,9 @@ async fn start(options: Options) -> Result<()> {
         ("link", spawn_local(link.run(link_tx, commands_rx))),
         ("probe", spawn_local(probe::run(api.clone(), probe_tx))),
     ];
-    let shell = Shell {
+    let mut shell = Shell {
         agent: loaded,
+        customized,
         ledger,
         applier,
         watches: Watches::new(api, kinds, &receipt.incarnation, member_tx, random.clone()),
@@ -126,6 +131,7 @@ async fn start(options: Options) -> Result<()> {
         data: options.data,
         stopping: None,
     };
+    shell.take_customizations()?;
     let ended = shell
         .run(
             Sources {
@@ -234,6 +240,7 @@ type Running = LocalBoxFuture<'static, (ObjectKey, Result<Outcome, LedgerError>)
 
 struct Shell {
     agent: Agent,
+    customized: Arc<Customized>,
     ledger: Rc<RefCell<Ledger>>,
     applier: Rc<Applier>,
     watches: Watches,
@@ -469,6 +476,7 @@ impl Shell {
                         crash::point("commit-ack");
                         tracing::info!(%sequence, entries = held.set.entries().len(), "set accepted");
                         self.agent.handle_committed(self.clock.now());
+                        self.take_customizations()?;
                     }
                     Err(e) if e.is_disk_full() => {
                         self.agent
@@ -482,6 +490,19 @@ impl Shell {
                 tracing::error!(%reason, "the enrolment was revoked; the workloads stay, the agent only keeps them");
                 self.send(LinkCommand::Stop);
             }
+        }
+        Ok(())
+    }
+
+    /// The scripts of the accepted set are the ones in use.
+    fn take_customizations(&mut self) -> Result<(), LedgerError> {
+        let Some(held) = self.agent.session().held() else {
+            return Ok(());
+        };
+        let set = held.set.clone();
+        let concerned = crate::customizations::take(&self.customized, &self.ledger.borrow(), &set)?;
+        if let Some(kinds) = concerned {
+            self.agent.handle_customized(&kinds);
         }
         Ok(())
     }

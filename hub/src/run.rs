@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use interpreter::Native;
+use interpreter::{Customized, Native};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -126,7 +126,7 @@ impl Hub {
         let presence = Arc::new(Presence::new(clock::monotonic(), settings.thresholds));
         let reconciler = Arc::new(Reconciler::new(
             store.clone(),
-            Arc::new(Native::default()),
+            Arc::new(Customized::new(Native::default(), Arc::new(clock::wall))),
             presence.clone(),
             settings,
         ));

@@ -100,6 +100,11 @@ impl Agent {
         self.reporter.handle_capacity(capacity, now);
     }
 
+    /// Other customizations are in use now, for these API versions and kinds.
+    pub fn handle_customized(&mut self, kinds: &BTreeSet<(String, String)>) {
+        self.engine.handle_customized(kinds);
+    }
+
     /// An object changed in the member.
     pub fn handle_changed(&mut self, key: &ObjectKey, resource_version: Option<&str>) {
         self.engine.handle_changed(key, resource_version);

@@ -235,8 +235,26 @@ impl Engine {
         }
     }
 
+    /// The agent uses other customizations now: objects of these kinds are read again.
+    pub fn handle_customized(&mut self, kinds: &BTreeSet<(String, String)>) {
+        let concerned: Vec<ObjectKey> = self
+            .targets
+            .iter()
+            .filter(|(key, target)| kinds.contains(&(target.read_version(), key.kind.clone())))
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in concerned {
+            self.handle_changed(&key, None);
+        }
+    }
+
     /// Decides about one target: an action, or a phase and when to look again.
     fn consider(&mut self, key: &ObjectKey, now: Millis, random: &mut dyn FnMut() -> u64) -> Option<Action> {
+        if is_for_the_agent(key) && self.targets.get(key).is_some_and(Target::is_entry) {
+            self.mark_tried(key);
+            self.set_phase(key, Phase::InSync, now);
+            return None;
+        }
         let target = self
             .targets
             .get(key)
@@ -493,7 +511,7 @@ impl Engine {
         let kinds = self
             .targets
             .iter()
-            .filter(|(_, t)| t.record.is_some() || t.is_entry())
+            .filter(|(key, t)| t.record.is_some() || (t.is_entry() && !is_for_the_agent(key)))
             .map(|(key, t)| (t.read_version(), key.kind.clone()))
             .filter(|(version, _)| !version.is_empty())
             .collect();
@@ -523,6 +541,11 @@ impl Engine {
                 )
             })
     }
+}
+
+/// Entries that the agent uses itself and never applies: the scripts of customizations.
+fn is_for_the_agent(key: &ObjectKey) -> bool {
+    interpreter::Customization::is_one(&key.group, &key.kind)
 }
 
 /// The record says that the content wanted now was applied, and the object is there.

@@ -11,4 +11,6 @@ pub struct Observation {
     pub health: Health,
     /// The reflected status as canonical JSON; none when the kind reflects nothing or it has none yet.
     pub status: Option<Arc<[u8]>>,
+    /// The script of a customization could not say: which one and why.
+    pub trouble: Option<String>,
 }

@@ -301,7 +301,10 @@ fn state(target: &Target) -> (ApplyState, Reason, String) {
             Reason::Fighting,
             format!("{by} keeps overwriting what the set says"),
         ),
-        None => (ApplyState::Applied, Reason::Applied, String::new()),
+        None => match target.observation.as_ref().and_then(|o| o.trouble.as_ref()) {
+            Some(trouble) => (ApplyState::Applied, Reason::ScriptFailed, trouble.clone()),
+            None => (ApplyState::Applied, Reason::Applied, String::new()),
+        },
     };
     match &target.phase {
         Phase::Pending => match (&target.want, &target.record) {

@@ -456,6 +456,40 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+#[test]
+fn scripts_of_a_set_are_used_and_never_applied() {
+    let rules = ObjectKey::new(
+        "config.karmada.io",
+        "ResourceInterpreterCustomization",
+        "",
+        "widgets",
+    );
+    let mut world = World::new();
+    let mut entry = (*make_set(&[Some(Ok((1, 0, false, false)))]).entries()[0]).clone();
+    entry.key = rules.clone();
+    world.accept(Set::new(vec![Arc::new(entry)], vec![]).expect("a small set"));
+    assert_eq!(world.engine.poll_action(world.now, &mut || 0), None);
+    assert_eq!(
+        world.engine.target(&rules).map(|t| t.phase().clone()),
+        Some(Phase::InSync)
+    );
+    assert_eq!(
+        world.engine.take_kinds_in_use(),
+        Some(BTreeSet::new()),
+        "nothing to watch"
+    );
+    assert!(world.engine.is_settled());
+    let gone = Tombstone {
+        key: rules.clone(),
+        mode: DeleteMode::Delete,
+        template_uid: String::new(),
+        sequence: Sequence(2),
+    };
+    world.accept(Set::new(vec![], vec![gone]).expect("a small set"));
+    let action = world.engine.poll_action(world.now, &mut || 0);
+    assert!(matches!(action, Some(Action::Bury { .. })), "{action:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 

@@ -669,6 +669,7 @@ fn a_start_tells_only_what_it_has_read_again() {
     let observation = Some(Observation {
         health: interpreter::Health::Healthy,
         status: None,
+        trouble: None,
     });
     let read = Outcome::Read {
         live: Some(Box::new(live)),

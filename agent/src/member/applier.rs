@@ -419,7 +419,7 @@ impl Applier {
         let replicas =
             job.entry.retain_replicas || self.is_autoscaled(&job.target, desired, observed).await?;
         let mut send = effective::retained(self.interpreter.as_ref(), desired, observed, replicas)
-            .map_err(|e| Trouble::Refused(Reason::Invalid, e.to_string(), None))?;
+            .map_err(|e| Trouble::Refused(e.reason_or(Reason::Invalid), e.to_string(), None))?;
         if let Some(metadata) = send.get_mut("metadata").and_then(Value::as_object_mut)
             && let Some(uid) = observed.pointer("/metadata/uid").cloned()
         {

@@ -2,7 +2,7 @@
 
 use agent_core::effective;
 use agent_core::observation::Observation;
-use interpreter::Interpreter;
+use interpreter::{InterpretError, Interpreter};
 use serde_json::{Value, json};
 use shared::limits::STATUS_BYTES_MAX;
 use shared::object::canonical;
@@ -14,15 +14,29 @@ pub fn observe(interpreter: &dyn Interpreter, mut object: Value, generation: Opt
     if let Some(generation) = generation {
         effective::name_generation(&mut object, generation);
     }
-    let health = interpreter::health_of(interpreter, &object, true);
+    let mut trouble = None;
+    let mut note = |error: &InterpretError| {
+        if matches!(error, InterpretError::Script { .. }) {
+            trouble = Some(error.to_string());
+        }
+    };
     let status = match interpreter.reflect_status(&object) {
         Ok(status) => status.map(|s| bounded(&s).into()),
         Err(e) => {
             tracing::debug!(error = %e, "status cannot be reflected");
+            note(&e);
             None
         }
     };
-    Observation { health, status }
+    let (health, unsaid) = interpreter::judged(interpreter, &object, true);
+    if let Some(e) = &unsaid {
+        note(e);
+    }
+    Observation {
+        health,
+        status,
+        trouble,
+    }
 }
 
 /// The canonical status, cut to its conditions when it is over the limit.

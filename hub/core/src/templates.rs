@@ -16,10 +16,15 @@ const OWN_GROUPS: [&str; 9] = [
     "work.karmada.io",
 ];
 
+/// The resource of customizations.
+pub const CUSTOMIZATIONS: &str = "resourceinterpretercustomizations";
+
 /// Whether objects of this resource can be templates at all.
 pub fn resource_may_hold_templates(group: &str, plural: &str) -> bool {
     match group {
         "" => plural != "events",
+        // Scripts go to the agents, which use them themselves.
+        interpreter::CUSTOMIZATION_GROUP => plural == CUSTOMIZATIONS,
         "events.k8s.io" | "coordination.k8s.io" => false,
         _ => !OWN_GROUPS.contains(&group),
     }
@@ -39,6 +44,12 @@ mod tests {
             ("coordination.k8s.io", "leases", false),
             ("policy.karmada.io", "propagationpolicies", false),
             ("work.karmada.io", "resourcebindings", false),
+            ("config.karmada.io", "resourceinterpretercustomizations", true),
+            (
+                "config.karmada.io",
+                "resourceinterpreterwebhookconfigurations",
+                false,
+            ),
             ("example.io", "widgets", true),
         ];
         for (group, plural, want) in cases {

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hub_core::aggregate;
 use hub_core::explain::{Claim, ClusterState, Explanation, Note, ReportFacts, TargetFacts, sort, state};
 use hub_core::plan::{NameIndex, Previous, Template, TemplatePlan, plan_template};
+use serde_json::Value;
 use shared::ids::{ClusterName, ObjectKey};
 use shared::reason::{Code, Reason};
 use shared::wire::{ApplyState, Health};
 
 use super::Reconciler;
 use super::feed::take_silence_off;
+use super::status::wanted;
 use crate::clock;
 use crate::fleet::wire;
 use crate::store::fleet::Target;
@@ -74,6 +77,7 @@ pub fn explain(
         held: &held,
     };
     let plan = plan_template(&world, &template, previous, &*reconciler.interpreter, &mut names);
+    let status_trouble = reconciler.status_trouble(former.as_ref(), &template, &targets);
     let mut clusters = reconciler.cluster_states(&template.key, &plan, &targets)?;
     sort(&mut clusters);
     Ok(Explanation {
@@ -84,9 +88,27 @@ pub fn explain(
         generation: i64::try_from(template.generation).unwrap_or(i64::MAX),
         claim: claim(&plan),
         binding: stored.map(|stored| stored.name.clone()),
-        notes: notes(&plan),
+        notes: [notes(&plan), status_trouble].concat(),
         clusters,
     })
+}
+
+impl Reconciler {
+    /// Why the status of the template does not follow what its clusters report, if it does not.
+    fn status_trouble(&self, binding: Option<&Value>, template: &Template, targets: &[Target]) -> Vec<Note> {
+        let Some(binding) = binding else {
+            return Vec::new();
+        };
+        let wanted = wanted(binding, targets, |cluster| self.is_dark(cluster));
+        let now = clock::wall().rfc3339();
+        match aggregate::template_status(&*self.interpreter, &template.object, &wanted, &now) {
+            Ok(_) => Vec::new(),
+            Err(error) => vec![Note {
+                reason: error.reason_or(Reason::RenderFailed).into(),
+                message: format!("the status of the template is not updated: {error}"),
+            }],
+        }
+    }
 }
 
 fn claim(plan: &TemplatePlan) -> Claim {
@@ -111,7 +133,7 @@ fn claim(plan: &TemplatePlan) -> Claim {
                 Some(note) => (note.reason, note.message.clone()),
                 None if everywhere => (
                     Reason::Scheduled,
-                    "namespaces go to every cluster without a policy".to_owned(),
+                    "namespaces and customizations go to every cluster without a policy".to_owned(),
                 ),
                 None => (
                     Reason::NoPolicy,

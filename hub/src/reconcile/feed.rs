@@ -58,7 +58,9 @@ impl Reconciler {
                 name: object.name.clone(),
             }]);
         }
-        let steers = group == "policy.karmada.io" || (group, plural) == ("cluster.karmada.io", "clusters");
+        let steers = group == "policy.karmada.io"
+            || (group, plural) == ("cluster.karmada.io", "clusters")
+            || (group, plural) == (interpreter::CUSTOMIZATION_GROUP, templates::CUSTOMIZATIONS);
         let is_template = templates::resource_may_hold_templates(group, plural);
         if !(is_binding || steers || is_template) || is_only_status(event) {
             return;

@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hub_core::liveness::Thresholds;
-use interpreter::Interpreter;
+use interpreter::Customized;
 use shared::ids::ObjectKey;
 
 use crate::clock;
@@ -78,7 +78,8 @@ struct TemplateKey {
 /// The reconcilers of a hub. They hold nothing that cannot be rebuilt from the store.
 pub struct Reconciler {
     store: Store,
-    interpreter: Arc<dyn Interpreter>,
+    /// Rules of kinds; the scripts in it follow the stored customizations.
+    interpreter: Arc<Customized>,
     presence: Arc<Presence>,
     settings: Settings,
     templates: Dirty<TemplateKey>,
@@ -105,7 +106,7 @@ impl Reconciler {
     /// Reconcilers over a store. Nothing happens before [`Reconciler::run`].
     pub fn new(
         store: Store,
-        interpreter: Arc<dyn Interpreter>,
+        interpreter: Arc<Customized>,
         presence: Arc<Presence>,
         settings: Settings,
     ) -> Self {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hub_core::plan::World;
+use hub_core::templates;
+use interpreter::Customization;
 use serde_json::{Value, json};
 use shared::wire::{ApiEnablement, Capacity};
 
@@ -45,6 +47,7 @@ impl Reconciler {
         let listings = self
             .store
             .list_many(&SOURCES.map(|(group, plural)| ResourceId::new(group, plural)));
+        self.read_customizations();
         let rows = self.store.all_facts()?;
         let served = served(&rows);
         let values =
@@ -83,6 +86,25 @@ impl Reconciler {
             tracing::warn!(%policy, %problem, "a stored policy cannot be read and acts on nothing");
         }
         Ok(Arc::new(world))
+    }
+}
+
+impl Reconciler {
+    /// Takes the stored customizations into use. Statuses are merged anew when they changed.
+    fn read_customizations(&self) {
+        let resource = ResourceId::new(interpreter::CUSTOMIZATION_GROUP, templates::CUSTOMIZATIONS);
+        let mut found = Vec::new();
+        for object in self.store.list(&resource, None).items {
+            match Customization::read(&object.value()) {
+                Ok(customization) => found.push(customization),
+                Err(error) => {
+                    tracing::warn!(name = %object.name, %error, "a stored customization acts on nothing")
+                }
+            }
+        }
+        if self.interpreter.replace(found) {
+            self.bindings.mark_all();
+        }
     }
 }
 

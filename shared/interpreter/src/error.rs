@@ -1,5 +1,6 @@
 //! Why a rule could not answer.
 
+use shared::reason::Reason;
 use thiserror::Error;
 
 use crate::lua::ScriptError;
@@ -50,6 +51,15 @@ pub enum InterpretError {
 }
 
 impl InterpretError {
+    /// The stable code of it: a script's fault, or `other`.
+    #[must_use]
+    pub fn reason_or(&self, other: Reason) -> Reason {
+        match self {
+            Self::Script { .. } => Reason::ScriptFailed,
+            _ => other,
+        }
+    }
+
     /// There is no rule of this kind for this operation.
     pub(crate) fn no_rule(kind: &Kind<'_>, operation: Operation) -> Self {
         Self::NoRule {

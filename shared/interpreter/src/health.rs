@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Interpreter, Kind, Operation};
+use crate::{InterpretError, Interpreter, Kind, Operation};
 
 /// Health as `aggregatedStatus[].health` spells it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -29,19 +29,29 @@ impl Health {
 
 /// Health of a member object. A kind without a rule is healthy only once applied (design, section 7).
 pub fn health_of(interpreter: &dyn Interpreter, object: &Value, applied: bool) -> Health {
+    judged(interpreter, object, applied).0
+}
+
+/// The same, and why a rule could not say, if it could not.
+pub fn judged(
+    interpreter: &dyn Interpreter,
+    object: &Value,
+    applied: bool,
+) -> (Health, Option<InterpretError>) {
     if !applied {
-        return Health::Unknown;
+        return (Health::Unknown, None);
     }
-    let Ok(kind) = Kind::of(object) else {
-        return Health::Unknown;
+    let kind = match Kind::of(object) {
+        Ok(kind) => kind,
+        Err(error) => return (Health::Unknown, Some(error)),
     };
     if !interpreter.supports(&kind, Operation::InterpretHealth) {
-        return Health::Healthy;
+        return (Health::Healthy, None);
     }
     match interpreter.interpret_health(object) {
-        Ok(true) => Health::Healthy,
-        Ok(false) => Health::Unhealthy,
-        Err(_) => Health::Unknown,
+        Ok(true) => (Health::Healthy, None),
+        Ok(false) => (Health::Unhealthy, None),
+        Err(error) => (Health::Unknown, Some(error)),
     }
 }
 

@@ -24,12 +24,14 @@ pub use customization::{CUSTOMIZATION_GROUP, CUSTOMIZATION_KIND, Customization, 
 pub use customized::Customized;
 pub use defaults::effective;
 pub use error::InterpretError;
-pub use health::{Health, health_of};
+pub use health::{Health, health_of, judged};
 pub use native::Native;
 pub use retained::{RetainHints, effective_desired, owned_part};
 pub use types::{
     Component, Dependency, Kind, MemberItem, NodeClaim, Operation, ReplicaRequirements, Replicas,
 };
+
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -103,4 +105,47 @@ pub trait Interpreter: Send + Sync {
     /// # Errors
     /// No rule for the kind, or a field of the wrong type.
     fn get_dependencies(&self, template: &Value) -> Result<Vec<Dependency>, InterpretError>;
+}
+
+impl<T: Interpreter + ?Sized> Interpreter for Arc<T> {
+    fn supports(&self, kind: &Kind<'_>, operation: Operation) -> bool {
+        (**self).supports(kind, operation)
+    }
+
+    fn get_replicas(&self, template: &Value) -> Result<Replicas, InterpretError> {
+        (**self).get_replicas(template)
+    }
+
+    fn get_components(&self, template: &Value) -> Result<Vec<Component>, InterpretError> {
+        (**self).get_components(template)
+    }
+
+    fn revise_replica(&self, template: &Value, replicas: i64) -> Result<Value, InterpretError> {
+        (**self).revise_replica(template, replicas)
+    }
+
+    fn retain(&self, desired: &Value, observed: &Value) -> Result<Value, InterpretError> {
+        (**self).retain(desired, observed)
+    }
+
+    fn reflect_status(&self, object: &Value) -> Result<Option<Value>, InterpretError> {
+        (**self).reflect_status(object)
+    }
+
+    fn interpret_health(&self, object: &Value) -> Result<bool, InterpretError> {
+        (**self).interpret_health(object)
+    }
+
+    fn aggregate_status(
+        &self,
+        template: &Value,
+        items: Option<&[MemberItem]>,
+        now: &str,
+    ) -> Result<Option<Value>, InterpretError> {
+        (**self).aggregate_status(template, items, now)
+    }
+
+    fn get_dependencies(&self, template: &Value) -> Result<Vec<Dependency>, InterpretError> {
+        (**self).get_dependencies(template)
+    }
 }

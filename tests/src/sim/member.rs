@@ -103,6 +103,7 @@ impl Member {
         Some(Observation {
             health,
             status: Some(status.into()),
+            trouble: None,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use interpreter::{Interpreter, Kind, Operation, Replicas};
+use interpreter::{InterpretError, Interpreter, Kind, Operation, Replicas};
 use serde_json::Value;
 use shared::reason::Reason;
 
@@ -80,8 +80,14 @@ impl Pass<'_> {
         let replicas = match self.replicas() {
             Ok(replicas) => replicas,
             Err(problem) => {
+                let message = problem.to_string();
                 plan.targets = self.former.shares.clone();
-                plan.note(Reason::RenderFailed, problem);
+                plan.note(problem.reason_or(Reason::RenderFailed), message.clone());
+                plan.scheduled = Some(ScheduledCondition {
+                    status: false,
+                    reason: "SchedulerError",
+                    message,
+                });
                 return;
             }
         };
@@ -137,16 +143,15 @@ impl Pass<'_> {
     }
 
     /// Replicas and requirements of the effective template; `None`: the kind has no replicas.
-    fn replicas(&self) -> Result<Option<Replicas>, String> {
+    fn replicas(&self) -> Result<Option<Replicas>, InterpretError> {
         let object = &*self.template.object;
-        let kind = Kind::of(object).map_err(|error| error.to_string())?;
+        let kind = Kind::of(object)?;
         if !self.interpreter.supports(&kind, Operation::InterpretReplica) {
             return Ok(None);
         }
         self.interpreter
             .get_replicas(&interpreter::effective(object))
             .map(Some)
-            .map_err(|error| error.to_string())
     }
 
     /// Fills in targets, refusals and condition; returns the affinity group in use.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use interpreter::Customization;
 use serde_json::Value;
 use shared::ids::{Digest, ObjectKey};
 use shared::object::{canonical, split_api_version};
@@ -141,9 +142,13 @@ impl Template {
             .then_some(Inert::ClaimedByLabel)
     }
 
-    /// Is it a Namespace that goes to every cluster without a policy? `skipped` are further names that do not.
+    /// Does it go to every cluster without a policy? Namespaces do (`skipped` are further names that do not), and
+    /// customizations, whose scripts the agents need.
     pub fn goes_everywhere(&self, skipped: &[String]) -> bool {
         let (group, _) = split_api_version(&self.api_version);
+        if Customization::is_one(group, &self.key.kind) {
+            return true;
+        }
         let skip = self
             .labels
             .get(SKIP_AUTO_PROPAGATION_LABEL)

@@ -191,7 +191,10 @@ impl Render<'_> {
         }
         self.interpreter
             .revise_replica(base, replicas)
-            .map_err(|error| Broken::render(error.to_string()))
+            .map_err(|error| Broken {
+                reason: error.reason_or(Reason::RenderFailed),
+                message: error.to_string(),
+            })
     }
 
     fn entry(&self, cluster: &Cluster, digest: Digest, length: usize) -> Entry {

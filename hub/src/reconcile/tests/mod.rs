@@ -1,11 +1,12 @@
 //! A hub in a directory, and what users and agents do to it; the cases are in their own file.
 
 mod cases;
+mod customizations;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use interpreter::Native;
+use interpreter::{Customized, Native};
 use serde_json::{Value, json};
 use shared::ids::{BootId, ClusterName, Digest, Incarnation, ObjectKey, PublicKey, ReportSeq, Session};
 use shared::reason::Reason;
@@ -42,7 +43,8 @@ impl Hub {
         let store = Store::open(dir.path(), NOW).unwrap();
         let presence = Arc::new(Presence::new(clock::monotonic(), Thresholds::default()));
         let settings = Settings::default();
-        let reconciler = Reconciler::new(store.clone(), Arc::new(Native::default()), presence, settings);
+        let interpreter = Arc::new(Customized::new(Native::default(), Arc::new(|| NOW)));
+        let reconciler = Reconciler::new(store.clone(), interpreter, presence, settings);
         let mut hub = Hub {
             _dir: dir,
             store,
