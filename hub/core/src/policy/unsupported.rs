@@ -10,10 +10,6 @@ pub(super) fn refuse(kind: Kind, object: &Value, errors: &mut Errors) {
     if kind.is_propagation() {
         propagation(&object["spec"], errors);
     }
-    let scripts = &object["spec"]["customizations"];
-    if kind == Kind::Customization && scripts.as_object().is_some_and(|scripts| !scripts.is_empty()) {
-        errors.not_yet("spec.customizations", "scripts are not run yet");
-    }
 }
 
 fn is_set(value: &Value) -> bool {

@@ -124,12 +124,7 @@ async fn what_a_crash_left_behind_is_found_by_the_next_start() {
     hub.delete(&deployments(), "shop", "web").await;
     // A new life: nothing in memory, and no object of the kind is stored any more.
     let presence = Arc::new(Presence::new(clock::monotonic(), Thresholds::default()));
-    hub.reconciler = Reconciler::new(
-        hub.store.clone(),
-        Arc::new(Native::default()),
-        presence,
-        Settings::default(),
-    );
+    hub.reconciler = Reconciler::new(hub.store.clone(), rules(), presence, Settings::default());
     hub.planner = Planner::default();
     hub.plan().await;
     assert_eq!(hub.places("web-deployment"), Vec::<String>::new());
@@ -318,7 +313,7 @@ async fn the_tasks_do_all_of_it_by_themselves() {
     let presence = hub.reconciler.presence.clone();
     let reconciler = Arc::new(Reconciler::new(
         store.clone(),
-        Arc::new(Native::default()),
+        rules(),
         presence,
         Settings::default(),
     ));

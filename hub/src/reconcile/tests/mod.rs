@@ -22,6 +22,10 @@ use crate::store::{Expect, Op};
 
 const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 
+fn rules() -> Arc<Customized> {
+    Arc::new(Customized::new(Native::default(), Arc::new(|| NOW)))
+}
+
 fn name(cluster: &str) -> ClusterName {
     ClusterName::new(cluster).unwrap()
 }
@@ -43,8 +47,7 @@ impl Hub {
         let store = Store::open(dir.path(), NOW).unwrap();
         let presence = Arc::new(Presence::new(clock::monotonic(), Thresholds::default()));
         let settings = Settings::default();
-        let interpreter = Arc::new(Customized::new(Native::default(), Arc::new(|| NOW)));
-        let reconciler = Reconciler::new(store.clone(), interpreter, presence, settings);
+        let reconciler = Reconciler::new(store.clone(), rules(), presence, settings);
         let mut hub = Hub {
             _dir: dir,
             store,
