@@ -273,6 +273,10 @@ impl Intake {
     ) -> Option<Content> {
         let set = self.coming.as_ref()?.set.clone()?;
         let entry = set.entries().get(inline.entry as usize)?;
+        if !self.coming.as_ref()?.missing.contains_key(&entry.digest) {
+            // Held or put aside already.
+            return None;
+        }
         let previous = || {
             let old = self.base(offer.base)?.entry(&entry.key)?.digest;
             Some((old, holdings.content(&old)?.bytes))

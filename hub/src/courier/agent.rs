@@ -49,6 +49,8 @@ pub(super) struct Agent {
     overtaken: Option<Sequence>,
     seen: Option<Millis>,
     shipped: Sequence,
+    /// A refusal may be written down, which the next acknowledgement ends.
+    refused: bool,
 }
 
 /// Why a cluster's task gave up its state.
@@ -78,6 +80,7 @@ impl Agent {
             overtaken: None,
             seen: None,
             shipped: Sequence(0),
+            refused: true,
         }))
     }
 
@@ -217,7 +220,7 @@ impl Agent {
         match current {
             Some(current) if current.sequence > self.shipped => {
                 self.shipped = current.sequence;
-                let (sequence, digest, set) = (current.sequence, current.digest, Arc::new(current.set));
+                let (sequence, digest, set) = (current.sequence, current.digest, current.set);
                 self.decide(Event::Set(Current {
                     sequence,
                     digest,
@@ -269,11 +272,23 @@ impl Agent {
 
     async fn perform(&mut self, effect: Effect) -> Result<(), Halt> {
         let pushing = matches!(effect, Effect::PushHub(_));
+        let acknowledged = matches!(effect, Effect::Acked(..));
+        self.refused |= matches!(effect, Effect::Refused(_) | Effect::Clone);
         let outcome = effects::perform(&self.office.store, &self.cluster, effect, clock::wall()).await;
         match outcome.map_err(Halt::Rebuild)? {
             Outcome::Done => {}
             Outcome::Overtaken(sequence) => self.overtaken = Some(sequence),
             Outcome::Disagrees(cause) => return Err(Halt::Rebuild(StoreError::Database { cause })),
+        }
+        if acknowledged && self.refused {
+            let ended = self
+                .office
+                .store
+                .update_facts(&self.cluster, Some(clock::wall()), |facts| {
+                    facts.refused = None;
+                });
+            ended.await.map_err(Halt::Rebuild)?;
+            self.refused = false;
         }
         if pushing {
             // Adopted above both sides: the set of that sequence is new to the ship.

@@ -58,11 +58,7 @@ pub(super) async fn perform(
             }
         }
         Effect::Acked(sequence, digest) => {
-            if store.acked(cluster, sequence, digest).await? {
-                store
-                    .update_facts(cluster, Some(now), |facts| facts.refused = None)
-                    .await?;
-            }
+            store.acked(cluster, sequence, digest).await?;
         }
         Effect::Refused(refused) => {
             let said = (refused.reason.as_str().to_owned(), refused.detail);

@@ -150,7 +150,7 @@ impl Hub {
         let entry = entry(name, &content);
         let adoption = Adoption {
             cluster: shop(),
-            upserts: vec![(entry, content)],
+            upserts: vec![(Arc::new(entry), content)],
             withdraw: vec![],
         };
         let binding = BindingRef {

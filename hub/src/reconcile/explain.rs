@@ -206,7 +206,7 @@ impl Reconciler {
                 .iter()
                 .find(|share| share.cluster == cluster.as_str());
             let adopted = match (target, work) {
-                (Some(target), Some(work)) => *target.entry == work.entry,
+                (Some(target), Some(work)) => target.entry == work.entry,
                 (Some(_), None) => true,
                 (None, _) => false,
             };

@@ -53,10 +53,15 @@ impl Reconciler {
         let is_binding =
             group == "work.karmada.io" && matches!(plural, "resourcebindings" | "clusterresourcebindings");
         if is_binding {
-            self.bindings.mark([BindingRef {
+            let binding = BindingRef {
                 namespace: object.namespace.clone(),
                 name: object.name.clone(),
-            }]);
+            };
+            if self.own_writes.is_own(&binding, event.revision) {
+                // The plan that wrote it marks it when its works are adopted.
+                return;
+            }
+            self.bindings.mark([binding]);
         }
         let steers = group == "policy.karmada.io"
             || (group, plural) == ("cluster.karmada.io", "clusters")
@@ -67,13 +72,7 @@ impl Reconciler {
         }
         if is_binding {
             let key = bound_object(&object.value());
-            if let Some(resource) = self.resource_of(&key.group, &key.kind) {
-                marks.push(TemplateKey {
-                    resource,
-                    namespace: key.namespace,
-                    name: key.name,
-                });
-            }
+            marks.extend(self.place_of(&key));
         } else if steers {
             self.mark_world();
         } else {

@@ -18,7 +18,9 @@ pub(super) const FEED_BATCH: usize = 512;
 pub(super) const LIVENESS_EVERY: Duration = Duration::from_secs(2);
 /// Default of `--status-grace`: a cluster silent for longer no longer holds a template's status back.
 pub(super) const STATUS_GRACE: Duration = Duration::from_secs(600);
+/// Longest pause after a pass over statuses, which otherwise is as long as the pass.
+pub(super) const STATUS_PAUSE: Duration = Duration::from_millis(500);
 /// Templates planned before their plans are carried out.
 pub(super) const PLANNED_TOGETHER: usize = 64;
 /// Plans or statuses carried out at the same time; they share the store's transactions.
-pub(super) const CARRIED_OUT_TOGETHER: usize = 32;
+pub(super) const CARRIED_OUT_TOGETHER: usize = 64;

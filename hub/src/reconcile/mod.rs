@@ -16,6 +16,7 @@ mod feed;
 mod limits;
 mod liveness;
 mod metadata;
+mod own_writes;
 mod plan;
 mod policies;
 mod presence;
@@ -42,6 +43,7 @@ pub use presence::{Presence, Turned};
 pub use status::seen;
 
 use dirty::Dirty;
+use own_writes::OwnWrites;
 
 /// What an operator may set.
 #[derive(Debug, Clone)]
@@ -88,6 +90,7 @@ pub struct Reconciler {
     clusters: Dirty<()>,
     /// Policies, clusters or what clusters serve may differ from the world last read.
     world_changed: AtomicBool,
+    own_writes: OwnWrites,
     /// Which binding an object has; filled by the plan's full pass, kept by each plan.
     bound: Mutex<HashMap<ObjectKey, BindingRef>>,
     /// Group and kind to where its objects are stored.
@@ -119,6 +122,7 @@ impl Reconciler {
             bindings: Dirty::default(),
             clusters: Dirty::default(),
             world_changed: AtomicBool::new(true),
+            own_writes: OwnWrites::default(),
             bound: Mutex::default(),
             kinds: Mutex::default(),
         }

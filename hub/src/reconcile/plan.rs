@@ -148,9 +148,7 @@ impl Reconciler {
             }
         }
         let mut bound = std::collections::HashMap::new();
-        for target in self.store.all_targets()? {
-            bound.insert(target.entry.key.clone(), target.binding);
-        }
+        bound.extend(self.store.held_objects()?);
         *names = NameIndex::default();
         for plural in ["resourcebindings", "clusterresourcebindings"] {
             for object in self
@@ -196,12 +194,17 @@ impl Reconciler {
     fn key_of(&self, job: &Job) -> Option<TemplateKey> {
         match job {
             Job::Stored(key) => Some(key.clone()),
-            Job::Gone(key, _) => Some(TemplateKey {
-                resource: self.resource_of(&key.group, &key.kind)?,
-                namespace: key.namespace.clone(),
-                name: key.name.clone(),
-            }),
+            Job::Gone(key, _) => self.place_of(key),
         }
+    }
+
+    /// Where an object is stored, if the store holds any of its kind.
+    pub(super) fn place_of(&self, key: &ObjectKey) -> Option<TemplateKey> {
+        Some(TemplateKey {
+            resource: self.resource_of(&key.group, &key.kind)?,
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+        })
     }
 
     /// Plans one template; `None`: nothing to do.
@@ -251,7 +254,7 @@ impl Reconciler {
         let former = stored.as_ref().map(|stored| stored.value());
         // A binding of that name that is for another object is not ours to delete.
         let former = former.filter(|former| bound_object(former) == *key);
-        let adopted = self.adopted(binding, key)?;
+        let adopted = self.store.entries_of(binding, key)?;
         let held = adopted.keys().cloned().collect();
         let plan = plan::plan_deletion(key, &binding.name, former.as_ref(), &held, &mut planner.names);
         Ok(Planned {
@@ -280,7 +283,7 @@ impl Reconciler {
         let (binding, stored) = self.stored_binding(&template.key);
         let former = stored.as_ref().map(|stored| stored.value());
         let adopted = match &binding {
-            Some(binding) => self.adopted(binding, &template.key)?,
+            Some(binding) => self.store.entries_of(binding, &template.key)?,
             None => Adopted::new(),
         };
         let held = adopted.keys().cloned().collect();
@@ -330,16 +333,6 @@ impl Reconciler {
         }
     }
 
-    /// The works of the object that are adopted now, by cluster.
-    fn adopted(&self, binding: &BindingRef, key: &ObjectKey) -> Result<Adopted, StoreError> {
-        let targets = self.store.targets_of(binding)?;
-        Ok(targets
-            .into_iter()
-            .filter(|t| t.entry.key == *key)
-            .map(|t| (t.cluster, t.entry))
-            .collect())
-    }
-
     async fn carry_out(&self, planned: Planned) -> Result<(), Trouble> {
         let Planned {
             plan,
@@ -353,7 +346,7 @@ impl Reconciler {
         if let BindingChange::Put(new) = &plan.binding {
             let object = with_condition((**new).clone(), former.as_ref(), &plan);
             written = Some(
-                self.put_binding(&binding, stored.as_deref(), former.as_ref(), object)
+                self.put_binding(&plan.key, &binding, stored.as_deref(), former.as_ref(), object)
                     .await?,
             );
         } else if let (Some(former), Some(stored)) = (&former, &stored)
@@ -362,7 +355,7 @@ impl Reconciler {
             let object = with_condition(former.clone(), Some(former), &plan);
             if object != *former {
                 written = Some(
-                    self.put_binding(&binding, Some(stored), Some(former), object)
+                    self.put_binding(&plan.key, &binding, Some(stored), Some(former), object)
                         .await?,
                 );
             }
@@ -404,6 +397,7 @@ impl Reconciler {
 
     async fn put_binding(
         &self,
+        object_key: &ObjectKey,
         binding: &BindingRef,
         stored: Option<&Object>,
         former: Option<&Value>,
@@ -417,8 +411,18 @@ impl Reconciler {
             expect: stored.map_or(Expect::Absent, |stored| Expect::Revision(stored.revision)),
             object,
         };
-        let mut written = self.store.commit(vec![op]).await?;
-        Ok(written.remove(0))
+        self.own_writes.begin(binding);
+        let written = self
+            .store
+            .commit(vec![op])
+            .await
+            .map(|mut written| written.remove(0));
+        let revision = written.as_ref().ok().map(|written| written.revision);
+        if self.own_writes.end(binding, revision) {
+            // Somebody else wrote it meanwhile.
+            self.templates.mark(self.place_of(object_key));
+        }
+        written
     }
 
     /// Adopts works that differ from what is adopted, and withdrawals. Answers the first refusal that is worth trying again.
@@ -431,7 +435,7 @@ impl Reconciler {
         let is_new = |work: &&Work| {
             adopted
                 .get(&work.cluster)
-                .is_none_or(|entry| **entry != work.entry)
+                .is_none_or(|entry| *entry != work.entry)
         };
         let mut adoptions: Vec<Adoption> = plan
             .works

@@ -101,7 +101,10 @@ impl Reconciler {
                 self.bindings.mark_all();
                 resync = tokio::time::Instant::now() + self.settings.resync_every;
             }
+            let began = tokio::time::Instant::now();
             let failed = self.status_pass(self.bindings.take()).await;
+            // Half of the time at most: while much happens, many changes of a binding become one status.
+            tokio::time::sleep(began.elapsed().min(limits::STATUS_PAUSE)).await;
             wait = if failed.is_empty() {
                 backoff.reset();
                 self.settings.resync_every

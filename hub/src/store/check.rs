@@ -79,10 +79,11 @@ impl Store {
 
     fn check_set(&self, cluster: &ClusterName, findings: &mut Vec<Finding>) {
         let noted = fleet::noted_digest(&self.reader(), cluster);
-        match (self.current_set(cluster), noted) {
-            (Ok(Some(current)), Ok(Some(noted))) if current.digest != noted => findings.push(Finding {
-                what: format!("set {} of {cluster}", current.sequence),
-                cause: format!("its rows make digest {}, noted is {noted}", current.digest),
+        let rows = fleet::set_of_rows(&self.reader(), &self.inner.sets, cluster);
+        match (rows, noted) {
+            (Ok(Some((sequence, set))), Ok(Some(noted))) if set.digest() != noted => findings.push(Finding {
+                what: format!("set {sequence} of {cluster}"),
+                cause: format!("its rows make digest {}, noted is {noted}", set.digest()),
             }),
             (Err(error), _) | (_, Err(error)) => {
                 findings.push(Finding {

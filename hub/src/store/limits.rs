@@ -62,3 +62,5 @@ pub const EVENTS_LIVE: Duration = Duration::from_secs(3_600);
 pub const EVENTS_KEPT: usize = 10_000;
 /// How often Events are looked at.
 pub const EXPIRY_EVERY: Duration = Duration::from_secs(60);
+/// Rows of sets that are kept in memory; beyond, they are read from the database again.
+pub const STANDING_ROWS: usize = 500_000;

@@ -72,6 +72,8 @@ impl Default for Options {
 
 struct Inner {
     memory: Arc<RwLock<Memory>>,
+    /// Newest sets of clusters, as committed.
+    sets: Arc<fleet::Sets>,
     /// Reads of fleet rows; sees what was committed, which is what was answered.
     reader: Mutex<Connection>,
     notes: broadcast::Sender<Note>,

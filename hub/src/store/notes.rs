@@ -32,7 +32,7 @@ impl fmt::Display for BindingRef {
 
 /// A notice that something changed. It carries no state: read the store. A subscriber that falls behind gets
 /// [`Note::Everything`] and looks at all.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Note {
     /// The set of this cluster changed (courier: ship it).
     Set(ClusterName),
@@ -79,7 +79,7 @@ pub enum Row {
         /// The cluster.
         cluster: ClusterName,
         /// The binding it belongs to.
-        binding: BindingRef,
+        binding: Arc<BindingRef>,
         /// What happened to it.
         change: TargetChange,
     },

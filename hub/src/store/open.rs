@@ -14,6 +14,7 @@ use shared::time::UnixSeconds;
 use tokio::sync::{Semaphore, broadcast};
 
 use super::error::StoreError;
+use super::fleet::{Sets, Standings};
 use super::memory::Memory;
 use super::object::Revision;
 use super::seal::StorageKey;
@@ -92,6 +93,7 @@ pub(super) fn open(dir: &Path, now: UnixSeconds, options: Options) -> Result<Sto
     let fleet = read_fleet(&db)?;
 
     let memory = Arc::new(RwLock::new(memory));
+    let sets = Arc::new(Sets::default());
     let (notes, _) = broadcast::channel(limits::NOTICES);
     let (commands, arriving) = mpsc::channel();
     let (living, alive) = tokio::sync::watch::channel(());
@@ -99,6 +101,8 @@ pub(super) fn open(dir: &Path, now: UnixSeconds, options: Options) -> Result<Sto
         db,
         key: key.clone(),
         memory: memory.clone(),
+        sets: sets.clone(),
+        standings: Standings::default(),
         notes: notes.clone(),
         last: start.first,
         reserved: start.reserved,
@@ -123,6 +127,7 @@ pub(super) fn open(dir: &Path, now: UnixSeconds, options: Options) -> Result<Sto
     let reader = Mutex::new(open_reader(&database)?);
     let inner = Inner {
         memory,
+        sets,
         reader,
         notes,
         key,

@@ -4,7 +4,7 @@
 //! is shared. Nothing is answered, and nothing becomes visible, before the transaction is durable; the exception
 //! is a batch of written-behind resources only ([`ResourceId::is_volatile`]), which says so.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -13,6 +13,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{broadcast, oneshot};
 
 use super::error::StoreError;
+use super::fleet::{Sets, Standings};
 use super::memory::{Key, Memory};
 use super::notes::{Note, RowChange};
 use super::object::{Event, Object, ResourceId, Revision};
@@ -20,6 +21,8 @@ use super::objects::{self, RowOp};
 use super::seal::StorageKey;
 use super::{compaction, expiry, fleet, limits, schema};
 use crate::crash;
+
+use shared::ids::{ClusterName, Sequence};
 
 /// One piece of work for the writer.
 pub(super) trait Job: Send {
@@ -39,6 +42,12 @@ pub(super) struct Batch<'a> {
     /// Wall clock of the batch.
     pub(super) now_s: i64,
     memory: &'a RwLock<Memory>,
+    /// Committed sets and the values they share.
+    pub(super) sets: &'a Sets,
+    /// Rows of clusters as this batch leaves them.
+    pub(super) standings: &'a mut Standings,
+    /// Clusters that got their next sequence in this batch, by number; all changes of a batch share it.
+    pub(super) advanced: BTreeMap<i64, (ClusterName, Sequence)>,
     effects: Effects,
     /// Objects as this batch leaves them; none: removed.
     overlay: HashMap<(ResourceId, Key), Option<Arc<Object>>>,
@@ -51,17 +60,25 @@ struct Effects {
     ops: Vec<RowOp>,
     rows: Vec<RowChange>,
     notes: Vec<Note>,
+    noted: HashSet<Note>,
     garbage: bool,
 }
 
 impl<'a> Batch<'a> {
-    fn new(db: &'a Connection, key: &'a StorageKey, memory: &'a RwLock<Memory>, last: Revision) -> Batch<'a> {
+    fn new(
+        db: &'a Connection,
+        key: &'a StorageKey,
+        memory: &'a RwLock<Memory>,
+        (sets, standings): (&'a Sets, &'a mut Standings),
+        last: Revision,
+    ) -> Batch<'a> {
         let effects = Effects {
             last,
             events: Vec::new(),
             ops: Vec::new(),
             rows: Vec::new(),
             notes: Vec::new(),
+            noted: HashSet::new(),
             garbage: false,
         };
         Batch {
@@ -69,6 +86,9 @@ impl<'a> Batch<'a> {
             key,
             now_s: unix_seconds(),
             memory,
+            sets,
+            standings,
+            advanced: BTreeMap::new(),
             effects,
             overlay: HashMap::new(),
         }
@@ -121,7 +141,7 @@ impl<'a> Batch<'a> {
 
     /// Something subscribers should look at.
     pub(super) fn note(&mut self, note: Note) {
-        if !self.effects.notes.contains(&note) {
+        if self.effects.noted.insert(note.clone()) {
             self.effects.notes.push(note);
         }
     }
@@ -161,6 +181,8 @@ pub(super) struct Writer {
     pub(super) db: Connection,
     pub(super) key: Arc<StorageKey>,
     pub(super) memory: Arc<RwLock<Memory>>,
+    pub(super) sets: Arc<Sets>,
+    pub(super) standings: Standings,
     pub(super) notes: broadcast::Sender<Note>,
     pub(super) last: Revision,
     /// No revision above this is visible before the block is extended on disk.
@@ -255,6 +277,10 @@ impl Writer {
         } else {
             self.run_durable(&mut jobs)
         };
+        if outcome.is_err() {
+            // What the batch did to rows in memory is not on disk.
+            self.standings.clear();
+        }
         let answer = match outcome {
             Ok(effects) => {
                 self.publish(effects);
@@ -286,7 +312,8 @@ impl Writer {
             .db
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut bytes = objects::write_rows(&transaction, &self.deferred)?;
-        let mut batch = Batch::new(&transaction, &self.key, &self.memory, self.last);
+        let places = (&*self.sets, &mut self.standings);
+        let mut batch = Batch::new(&transaction, &self.key, &self.memory, places, self.last);
         let mut ran = Ok(());
         for job in jobs.iter_mut() {
             ran = job.run(&mut batch);
@@ -294,9 +321,10 @@ impl Writer {
                 break;
             }
         }
+        let closed = ran.and_then(|()| fleet::close_sets(&mut batch));
         let effects = batch.effects;
         self.last = effects.last;
-        ran?;
+        let closed = closed?;
         bytes += objects::write_rows(&transaction, &effects.ops)?;
         let mut reserved = self.reserved;
         if effects.last > reserved {
@@ -305,6 +333,8 @@ impl Writer {
         }
         transaction.commit()?;
         crash::point("store.commit.after");
+        // Before anybody is told of them.
+        self.sets.publish(&mut self.standings, closed);
         self.reserved = reserved;
         self.deferred.clear();
         self.deferred_since = None;
@@ -320,7 +350,8 @@ impl Writer {
         if self.deferred.len() >= limits::DEFERRED_ROWS {
             self.try_flush_deferred()?;
         }
-        let mut batch = Batch::new(&self.db, &self.key, &self.memory, self.last);
+        let places = (&*self.sets, &mut self.standings);
+        let mut batch = Batch::new(&self.db, &self.key, &self.memory, places, self.last);
         let mut ran = Ok(());
         for job in jobs.iter_mut() {
             ran = job.run(&mut batch);

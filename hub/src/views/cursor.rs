@@ -150,10 +150,7 @@ impl ViewCursor {
         let mut touched: BTreeMap<(String, String), ()> = BTreeMap::new();
         for change in &changes.rows {
             let key = match &change.row {
-                Row::Target {
-                    binding: BindingRef { namespace, name },
-                    ..
-                } => (namespace.clone(), name.clone()),
+                Row::Target { binding, .. } => (binding.namespace.clone(), binding.name.clone()),
                 Row::Cluster(cluster) => (String::new(), cluster.as_str().to_owned()),
             };
             touched.insert(key, ());

@@ -119,7 +119,7 @@ async fn adopt(store: &Store, cluster: &str, upsert: bool) {
     let adoption = if upsert {
         Adoption {
             cluster: name(cluster),
-            upserts: vec![(entry, content)],
+            upserts: vec![(Arc::new(entry), content)],
             withdraw: vec![],
         }
     } else {

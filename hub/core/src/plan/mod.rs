@@ -137,8 +137,8 @@ pub enum BindingChange {
 pub struct Work {
     /// The cluster.
     pub cluster: ClusterName,
-    /// Bookkeeping, with the digest of the content.
-    pub entry: Entry,
+    /// Bookkeeping, with the digest of the content; clusters that hold the same share it.
+    pub entry: Arc<Entry>,
     /// Canonical bytes of the manifest.
     pub content: Arc<[u8]>,
 }

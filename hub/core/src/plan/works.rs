@@ -68,6 +68,7 @@ impl Render<'_> {
         let rules = self.rules();
         let mut same: HashMap<(i64, Option<i64>), Content> = HashMap::new();
         let mut by_digest: HashMap<Digest, Arc<[u8]>> = HashMap::new();
+        let mut entries: HashMap<(Digest, bool), Arc<Entry>> = HashMap::new();
         for (cluster, replicas) in wanted {
             let share = completions.get(cluster.name.as_str()).copied();
             let known = if rules.is_empty() {
@@ -88,10 +89,10 @@ impl Render<'_> {
                 Ok((name, (digest, bytes))) => {
                     let bytes = by_digest.entry(digest).or_insert(bytes).clone();
                     same.insert((*replicas, share), (digest, bytes.clone()));
-                    if self
+                    let suspended = self
                         .suspension
-                        .is_some_and(|suspension| suspension.holds(&cluster.name))
-                    {
+                        .is_some_and(|suspension| suspension.holds(&cluster.name));
+                    if suspended {
                         let message = "dispatching is suspended; the cluster keeps what it has".to_owned();
                         plan.notes.push(Note {
                             reason: Reason::Suspended,
@@ -100,7 +101,10 @@ impl Render<'_> {
                         });
                     }
                     plan.works.push(Work {
-                        entry: self.entry(cluster, digest, bytes.len()),
+                        entry: entries
+                            .entry((digest, suspended))
+                            .or_insert_with(|| Arc::new(self.entry(suspended, digest, bytes.len())))
+                            .clone(),
                         cluster: name,
                         content: bytes,
                     });
@@ -197,7 +201,7 @@ impl Render<'_> {
             })
     }
 
-    fn entry(&self, cluster: &Cluster, digest: Digest, length: usize) -> Entry {
+    fn entry(&self, suspended: bool, digest: Digest, length: usize) -> Entry {
         let label = id_label(&self.template.key.namespace);
         let id = self
             .binding
@@ -210,9 +214,7 @@ impl Render<'_> {
             template_uid: self.template.uid.clone(),
             template_generation: self.template.generation,
             conflict_resolution: self.conflict_resolution(),
-            suspended: self
-                .suspension
-                .is_some_and(|suspension| suspension.holds(&cluster.name)),
+            suspended,
             delete_mode: if self.preserve {
                 DeleteMode::Release
             } else {

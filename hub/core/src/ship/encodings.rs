@@ -3,8 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use shared::bundle::{self, Encoding};
-use shared::ids::Digest;
+use shared::bundle::{self, Descriptor, Encoding};
+use shared::ids::{Digest, KeyNumber, Signature};
+use shared::keys::HubKeys;
 use shared::limits;
 
 /// What is encoded: a content or set by digest, with a base or none, or raw.
@@ -25,12 +26,17 @@ pub(super) struct Ready {
     pub(super) length: u32,
 }
 
+/// Signatures kept; beyond, all are made again when they are needed.
+const SIGNATURES_KEPT: usize = 8_192;
+
 /// At most 16 MiB of encodings, oldest out first.
 #[derive(Debug, Default)]
 pub struct Encodings {
     ready: HashMap<Want, Ready>,
     order: VecDeque<Want>,
     bytes: usize,
+    /// Signed descriptors: once per content, however many clusters it goes to.
+    signed: HashMap<(Digest, KeyNumber), Signature>,
 }
 
 impl Encodings {
@@ -55,6 +61,26 @@ impl Encodings {
         };
         self.keep(want, ready.clone());
         Some(ready)
+    }
+
+    /// Key number and signature of a content's descriptor. `None` only if it is over the limit of a content.
+    pub(super) fn sign(
+        &mut self,
+        digest: Digest,
+        length: usize,
+        keys: &HubKeys,
+    ) -> Option<(KeyNumber, Signature)> {
+        let newest = keys.number();
+        if let Some(signature) = self.signed.get(&(digest, newest)) {
+            return Some((newest, *signature));
+        }
+        let signed = Descriptor::sign_digest(digest, length, keys).ok()?;
+        if self.signed.len() >= SIGNATURES_KEPT {
+            self.signed.clear();
+        }
+        let number = signed.descriptor.key_number;
+        self.signed.insert((digest, number), signed.signature);
+        Some((number, signed.signature))
     }
 
     /// As [`Self::get`], only if it is there already.

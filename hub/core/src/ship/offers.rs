@@ -1,18 +1,20 @@
 //! Building offers, and when to repeat them.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-use shared::bundle::{Descriptor, Encoding};
+use shared::bundle::Encoding;
 use shared::ids::{Digest, KeyNumber, Sequence};
 use shared::limits;
-use shared::set::{Delta, Head, Set};
+use shared::set::{Delta, Entry, Head, Set};
 use shared::time::Millis;
 use shared::wire::{InlineContent, InlineEncoding, Offer, encoded_len};
 
-use super::encodings::Want;
+use super::encodings::{Ready, Want};
 use super::{Current, Desk, Enrolled, HeadRecord};
 
+/// With less room than this no further content can ride along.
+const LEAST_INLINE_BYTES: usize = 112;
 /// Sets kept as bases of deltas: the one held, and those offered since.
 const BASES_KEPT: usize = 4;
 
@@ -177,46 +179,34 @@ impl Offering {
 /// Small contents that `base` lacks.
 fn inline(base: &Set, current: &Current, desk: &mut Desk<'_>) -> Vec<InlineContent> {
     let mut out: Vec<InlineContent> = Vec::new();
-    let mut sent: Vec<Digest> = Vec::new();
+    let held: HashSet<Digest> = base.entries().iter().map(|entry| entry.digest).collect();
+    let mut sent: HashSet<Digest> = HashSet::new();
     let mut room = limits::INLINE_TOTAL_BYTES_MAX;
     for (position, entry) in current.set.entries().iter().enumerate() {
-        if out.len() >= limits::DELTA_CHANGES_MAX {
+        if out.len() >= limits::DELTA_CHANGES_MAX || room < LEAST_INLINE_BYTES {
             break;
         }
-        let old = base.entry(&entry.key).map(|e| e.digest);
-        if old == Some(entry.digest) || sent.contains(&entry.digest) || base.has_content(&entry.digest) {
+        if held.contains(&entry.digest) || sent.contains(&entry.digest) {
             continue;
         }
-        let Some(content) = desk.shelf.content(&entry.digest) else {
-            continue;
-        };
-        let previous = old.and_then(|from| Some((from, desk.shelf.content(&from)?)));
-        let (wish, prefix) = match &previous {
-            Some((from, bytes)) => (
-                Want::Prefixed {
-                    to: entry.digest,
-                    from: *from,
-                },
-                Some(bytes.as_ref()),
-            ),
-            None => (Want::Plain(entry.digest), None),
-        };
-        let Some(ready) = desk.encodings.get(wish, &content, prefix) else {
+        let old = base.entry(&entry.key).map(|e| e.digest);
+        let Some(ready) = encoded(entry, old, desk) else {
             continue;
         };
         let cost = ready.bytes.len() + 80;
         if ready.bytes.len() > limits::INLINE_BYTES_MAX || cost > room {
             continue;
         }
-        let Ok(signed) = Descriptor::sign_digest(entry.digest, content.len(), desk.keys) else {
+        let length = entry.length as usize;
+        let Some((key_number, signature)) = desk.encodings.sign(entry.digest, length, desk.keys) else {
             continue;
         };
         room -= cost;
-        sent.push(entry.digest);
+        sent.insert(entry.digest);
         out.push(InlineContent {
             entry: u32::try_from(position).expect("a set has at most 10,000 entries"),
-            key_number: signed.descriptor.key_number,
-            signature: signed.signature,
+            key_number,
+            signature,
             encoding: match ready.encoding {
                 Encoding::Raw => InlineEncoding::Raw,
                 Encoding::Zstd => InlineEncoding::Zstd,
@@ -226,4 +216,22 @@ fn inline(base: &Set, current: &Current, desk: &mut Desk<'_>) -> Vec<InlineConte
         });
     }
     out
+}
+
+/// The encoding of an entry's content, with the content of before as prefix if there is one. Contents are read only
+/// if it was not encoded for another cluster already.
+fn encoded(entry: &Entry, old: Option<Digest>, desk: &mut Desk<'_>) -> Option<Ready> {
+    let plain = Want::Plain(entry.digest);
+    let wish = old.map_or(plain, |from| Want::Prefixed {
+        to: entry.digest,
+        from,
+    });
+    if let Some(ready) = desk.encodings.peek(&wish) {
+        return Some(ready);
+    }
+    let content = desk.shelf.content(&entry.digest)?;
+    match old.and_then(|from| desk.shelf.content(&from)) {
+        Some(previous) => desk.encodings.get(wish, &content, Some(&previous)),
+        None => desk.encodings.get(plain, &content, None),
+    }
 }

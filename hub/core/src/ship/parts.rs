@@ -1,6 +1,5 @@
 //! Chunks of sets and contents, in answer to wants.
 
-use shared::bundle::Descriptor;
 use shared::ids::Digest;
 use shared::wire::{Chunk, Want as WireWant, What, cut, encode_set};
 
@@ -63,8 +62,7 @@ pub(super) fn content_chunk(
         want.offset,
     )?;
     if want.offset == 0 {
-        let signed = Descriptor::sign_digest(*digest, content.len(), desk.keys).ok()?;
-        chunk.descriptor = Some((signed.descriptor.key_number, signed.signature));
+        chunk.descriptor = Some(desk.encodings.sign(*digest, content.len(), desk.keys)?);
     }
     Some(chunk)
 }

@@ -11,7 +11,7 @@ use super::super::error::StoreError;
 use super::super::writer::Batch;
 use super::enrolment::cluster_changed;
 use super::intern;
-use super::sets::{ClusterRow, advance, load_set, read_cluster, write_head, write_tombstone};
+use super::sets::{ClusterRow, advance, following, read_cluster, write_head, write_tombstone};
 
 /// What an agent holds that this hub does not know.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,8 +103,13 @@ fn push(
     held: &Set,
 ) -> Result<Sequence, StoreError> {
     let theirs = head.head.sequence;
-    let next = row.sequence.max(theirs).max(row.published).next();
-    let ours = load_set(batch.db, cluster, row.id)?;
+    let next = row
+        .sequence
+        .max(theirs)
+        .max(row.published)
+        .next()
+        .max(following(batch, row));
+    let ours = batch.standings.take(batch.db, batch.sets, row.id)?;
     // What the agent holds counts as published: withdrawn later, it leaves a tombstone.
     batch
         .db
@@ -112,7 +117,7 @@ fn push(
         .execute(params![row.id, next.0.cast_signed()])?;
     for entry in held.entries() {
         let okey = intern::okey(batch.db, &entry.key)?;
-        if ours.entry(&entry.key).is_some() {
+        if ours.slot(&entry.key).is_some() {
             batch
                 .db
                 .prepare_cached("UPDATE target SET since = ?3 WHERE cluster = ?1 AND okey = ?2")?
@@ -128,7 +133,7 @@ fn push(
         }
     }
     for tombstone in held.tombstones() {
-        if ours.entry(&tombstone.key).is_none() && ours.tombstone(&tombstone.key).is_none() {
+        if ours.slot(&tombstone.key).is_none() && !ours.is_buried(&tombstone.key) {
             let okey = intern::okey(batch.db, &tombstone.key)?;
             write_tombstone(batch.db, row.id, okey, tombstone)?;
         }
@@ -138,6 +143,8 @@ fn push(
         .db
         .prepare_cached("UPDATE cluster SET published = ?2, acked = ?2, held = NULL WHERE id = ?1")?
         .execute(params![row.id, theirs.0.cast_signed()])?;
+    // Its rows were changed past what is kept in memory.
+    batch.standings.forget(row.id);
     advance(batch, cluster, row.id, next)?;
     cluster_changed(batch, cluster)?;
     Ok(next)

@@ -162,6 +162,30 @@ pub(super) fn known_binding(db: &Connection, binding: &BindingRef) -> Result<Opt
         .optional()?)
 }
 
+/// An entry by the numbers of its facet and content.
+pub(super) fn entry(
+    db: &Connection,
+    key: &ObjectKey,
+    (facet, content): (i64, i64),
+) -> Result<Entry, StoreError> {
+    let facet: Vec<u8> = db
+        .prepare_cached("SELECT bytes FROM facet WHERE id = ?1")?
+        .query_row(params![facet], |row| row.get(0))?;
+    let (found, length): (Vec<u8>, u32) = db
+        .prepare_cached("SELECT digest, length FROM content WHERE id = ?1")?
+        .query_row(params![content], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let facet: Facet = decode("bookkeeping of a target", &facet)?;
+    Ok(facet.entry(key.clone(), digest("digest of a content", &found)?, length))
+}
+
+/// The binding of a number.
+pub(super) fn binding_of(db: &Connection, id: i64) -> Result<BindingRef, StoreError> {
+    let (namespace, name) = db
+        .prepare_cached("SELECT namespace, name FROM binding WHERE id = ?1")?
+        .query_row(params![id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(BindingRef { namespace, name })
+}
+
 fn number(db: &Connection, find: &str, insert: &str, bytes: &[u8]) -> Result<i64, StoreError> {
     let found = db
         .prepare_cached(find)?

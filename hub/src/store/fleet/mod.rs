@@ -10,6 +10,7 @@ mod gc;
 mod intern;
 mod reports;
 mod sets;
+mod standing;
 mod targets;
 
 pub use adopt::{AdoptRefusal, Adoption};
@@ -19,7 +20,8 @@ pub use facts::{ClusterFacts, ClusterRow, ReadyFact};
 pub(super) use gc::collect;
 pub use reports::{Ingested, TargetReport};
 pub use sets::CurrentSet;
-pub(super) use sets::{content_digests, noted_digest};
+pub(super) use sets::{close_sets, content_digests, noted_digest, set_of_rows};
+pub(super) use standing::{Sets, Standings};
 pub use targets::{Target, TargetState, Tombstoned};
 
 #[cfg(test)]

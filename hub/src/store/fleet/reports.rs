@@ -1,6 +1,7 @@
 //! Reports of agents, stored per target; texts are shared between all targets that say the same.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
@@ -214,7 +215,7 @@ fn store_object(
     let binding = BindingRef { namespace, name };
     let row = Row::Target {
         cluster: cluster.clone(),
-        binding: binding.clone(),
+        binding: Arc::new(binding.clone()),
         id,
         change: TargetChange::Changed,
     };

@@ -11,8 +11,9 @@ use super::super::error::StoreError;
 use super::super::notes::{BindingRef, Note};
 use super::super::writer::Batch;
 use super::super::{Store, limits};
-use super::intern::{self, Facet};
-use super::targets::{column, tombstones};
+use super::intern;
+use super::standing::{Newest, Sets, Standing};
+use super::targets::column;
 use crate::crash;
 
 /// The newest set of a cluster and what is known of its way.
@@ -25,7 +26,7 @@ pub struct CurrentSet {
     /// [`Set::digest`].
     pub digest: Digest,
     /// Entries and live tombstones.
-    pub set: Set,
+    pub set: Arc<Set>,
     /// Highest sequence that was ever handed to the link.
     pub published: Sequence,
     /// Highest sequence in the agent's ledger, as acknowledged.
@@ -44,13 +45,24 @@ impl Store {
         let Some(row) = read_cluster(&transaction, cluster)? else {
             return Ok(None);
         };
-        let set = load_set(&transaction, cluster, row.id)?;
-        let digest = set.digest();
+        let newest = match self.inner.sets.at(cluster, row.sequence) {
+            Some(newest) => newest,
+            None => {
+                let standing = Standing::load(&transaction, &self.inner.sets, row.id)?;
+                let newest = Arc::new(Newest {
+                    sequence: row.sequence,
+                    digest: standing.digest(),
+                    set: Arc::new(standing.set(cluster)?),
+                });
+                self.inner.sets.keep(cluster, newest.clone());
+                newest
+            }
+        };
         Ok(Some(CurrentSet {
             incarnation: row.incarnation,
             sequence: row.sequence,
-            digest,
-            set,
+            digest: newest.digest,
+            set: newest.set.clone(),
             published: row.published,
             acked: row.acked,
         }))
@@ -109,13 +121,11 @@ impl Store {
                 return Ok(Ok(false));
             }
             if row.acked < sequence {
+                // No notice: what a cluster says of its works comes by its reports.
                 batch
                     .db
                     .prepare_cached("UPDATE cluster SET acked = ?2 WHERE id = ?1")?
                     .execute(params![row.id, sequence.0.cast_signed()])?;
-                for binding in bindings_between(batch.db, row.id, row.acked, sequence)? {
-                    batch.note(Note::Binding(binding));
-                }
             }
             Ok(Ok(true))
         })
@@ -228,37 +238,78 @@ pub(super) fn end_tombstones(
     row: &ClusterRow,
     done: &[(ObjectKey, Sequence)],
 ) -> Result<Option<Sequence>, StoreError> {
+    if done.is_empty() {
+        return Ok(None);
+    }
+    let mut standing = batch.standings.take(batch.db, batch.sets, row.id)?;
     let mut ended = 0;
     for (key, sequence) in done {
         if let Some(okey) = intern::known_okey(batch.db, key)? {
-            ended += batch
+            let gone = batch
                 .db
                 .prepare_cached("DELETE FROM tombstone WHERE cluster = ?1 AND okey = ?2 AND sequence = ?3")?
                 .execute(params![row.id, okey, sequence.0.cast_signed()])?;
+            if gone > 0 {
+                standing.unbury(key);
+            }
+            ended += gone;
         }
     }
+    batch.standings.give_back(row.id, standing);
     if ended == 0 {
         return Ok(None);
     }
-    let next = row.sequence.next();
+    let next = following(batch, row);
     advance(batch, cluster, row.id, next)?;
     Ok(Some(next))
 }
 
-/// Gives a cluster its next sequence, with the digest of the set that its rows make now.
+/// The sequence that what this batch changes for a cluster gets.
+pub(super) fn following(batch: &Batch<'_>, row: &ClusterRow) -> Sequence {
+    match batch.advanced.get(&row.id) {
+        Some((_, sequence)) => *sequence,
+        None => row.sequence.next(),
+    }
+}
+
+/// Gives a cluster its next sequence; the digest of the set follows when the batch ends ([`close_sets`]).
 pub(super) fn advance(
     batch: &mut Batch<'_>,
     cluster: &ClusterName,
     id: i64,
     next: Sequence,
 ) -> Result<(), StoreError> {
-    let digest = load_set(batch.db, cluster, id)?.digest();
-    batch
-        .db
-        .prepare_cached("UPDATE cluster SET sequence = ?2, digest = ?3 WHERE id = ?1")?
-        .execute(params![id, next.0.cast_signed(), digest.0.as_slice()])?;
-    batch.note(Note::Set(cluster.clone()));
+    let known = batch.advanced.insert(id, (cluster.clone(), next));
+    if known.is_none_or(|(_, sequence)| sequence != next) {
+        batch
+            .db
+            .prepare_cached("UPDATE cluster SET sequence = ?2 WHERE id = ?1")?
+            .execute(params![id, next.0.cast_signed()])?;
+        batch.note(Note::Set(cluster.clone()));
+    }
     Ok(())
+}
+
+/// Notes down the digests of the sets that a batch has changed, each once however often it was changed.
+pub(in crate::store) fn close_sets(
+    batch: &mut Batch<'_>,
+) -> Result<Vec<(ClusterName, Arc<Newest>)>, StoreError> {
+    let mut closed = Vec::new();
+    for (id, (cluster, sequence)) in std::mem::take(&mut batch.advanced) {
+        let standing = batch.standings.take(batch.db, batch.sets, id)?;
+        let newest = Newest {
+            sequence,
+            digest: standing.digest(),
+            set: Arc::new(standing.set(&cluster)?),
+        };
+        batch.standings.give_back(id, standing);
+        batch
+            .db
+            .prepare_cached("UPDATE cluster SET digest = ?2 WHERE id = ?1")?
+            .execute(params![id, newest.digest.0.as_slice()])?;
+        closed.push((cluster, Arc::new(newest)));
+    }
+    Ok(closed)
 }
 
 /// Marks that a row of a binding changed.
@@ -294,25 +345,17 @@ pub(in crate::store) fn content_digests(db: &Connection) -> Result<Vec<Digest>, 
     Ok(digests)
 }
 
-/// The set that the rows of a cluster make.
-pub(super) fn load_set(db: &Connection, cluster: &ClusterName, id: i64) -> Result<Set, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT k.bytes, f.bytes, x.digest, x.length FROM target t JOIN okey k ON k.id = t.okey
-         JOIN facet f ON f.id = t.facet JOIN content x ON x.id = t.content WHERE t.cluster = ?1",
-    )?;
-    let mut rows = statement.query(params![id])?;
-    let mut entries = Vec::new();
-    while let Some(row) = rows.next()? {
-        let blob = |index: usize| row.get_ref(index)?.as_blob().map_err(column);
-        let key: ObjectKey = intern::decode("object key", blob(0)?)?;
-        let facet: Facet = intern::decode("bookkeeping of a target", blob(1)?)?;
-        let digest = intern::digest("digest of a content", blob(2)?)?;
-        entries.push(Arc::new(facet.entry(key, digest, row.get(3)?)));
-    }
-    Set::new(entries, tombstones(db, id)?).map_err(|cause| StoreError::Corrupt {
-        what: format!("set of {cluster}"),
-        cause: cause.to_string(),
-    })
+/// The set that the rows of a cluster make, read from them whatever is known; none: not enrolled.
+pub(in crate::store) fn set_of_rows(
+    db: &Connection,
+    sets: &Sets,
+    cluster: &ClusterName,
+) -> Result<Option<(Sequence, Set)>, StoreError> {
+    let Some(row) = read_cluster(db, cluster)? else {
+        return Ok(None);
+    };
+    let set = Standing::load(db, sets, row.id)?.set(cluster)?;
+    Ok(Some((row.sequence, set)))
 }
 
 pub(super) fn write_head(
@@ -357,28 +400,6 @@ fn prune_heads(db: &Connection, cluster: i64, newest: Sequence, acked: Sequence)
     )?
     .execute(params![cluster, beyond_count, acked.0.cast_signed(), beyond_all])?;
     Ok(())
-}
-
-fn bindings_between(
-    db: &Connection,
-    cluster: i64,
-    after: Sequence,
-    upto: Sequence,
-) -> Result<Vec<BindingRef>, StoreError> {
-    let mut statement = db.prepare_cached(
-        "SELECT DISTINCT b.namespace, b.name FROM target t JOIN binding b ON b.id = t.binding
-         WHERE t.cluster = ?1 AND t.changed > ?2 AND t.changed <= ?3",
-    )?;
-    let rows = statement.query_map(
-        params![cluster, after.0.cast_signed(), upto.0.cast_signed()],
-        |row| {
-            Ok(BindingRef {
-                namespace: row.get(0)?,
-                name: row.get(1)?,
-            })
-        },
-    )?;
-    Ok(rows.collect::<Result<_, _>>()?)
 }
 
 pub(super) const fn mode_number(mode: DeleteMode) -> i64 {

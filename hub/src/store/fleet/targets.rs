@@ -76,6 +76,71 @@ impl Store {
         read(&db, &self.inner.key, "WHERE t.binding = ?1", params![id])
     }
 
+    /// What clusters hold of one object by a binding, by cluster; without reports, so much cheaper than
+    /// [`Store::targets_of`]. Clusters that hold the same share the value.
+    ///
+    /// # Errors
+    /// The store.
+    pub fn entries_of(
+        &self,
+        binding: &BindingRef,
+        key: &ObjectKey,
+    ) -> Result<BTreeMap<ClusterName, Arc<Entry>>, StoreError> {
+        let db = self.reader();
+        let (Some(binding), Some(okey)) = (
+            intern::known_binding(&db, binding)?,
+            intern::known_okey(&db, key)?,
+        ) else {
+            return Ok(BTreeMap::new());
+        };
+        let mut statement = db.prepare_cached(
+            "SELECT c.name, t.facet, t.content FROM target t JOIN cluster c ON c.id = t.cluster
+             WHERE t.binding = ?1 AND t.okey = ?2",
+        )?;
+        let mut rows = statement.query(params![binding, okey])?;
+        let mut known: HashMap<(i64, i64), Arc<Entry>> = HashMap::new();
+        let mut found = BTreeMap::new();
+        while let Some(row) = rows.next()? {
+            let numbers = (row.get(1)?, row.get(2)?);
+            let entry = match known.get(&numbers) {
+                Some(entry) => entry.clone(),
+                None => {
+                    let entry = Arc::new(intern::entry(&db, key, numbers)?);
+                    known.insert(numbers, entry.clone());
+                    entry
+                }
+            };
+            found.insert(
+                intern::cluster_name(row.get_ref(0)?.as_str().map_err(column)?)?,
+                entry,
+            );
+        }
+        Ok(found)
+    }
+
+    /// Every object that some cluster holds, with the binding it holds it by.
+    ///
+    /// # Errors
+    /// The store.
+    pub fn held_objects(&self) -> Result<Vec<(ObjectKey, BindingRef)>, StoreError> {
+        let db = self.reader();
+        let mut statement = db.prepare_cached(
+            "SELECT k.bytes, b.namespace, b.name FROM (SELECT DISTINCT binding, okey FROM target) t
+             JOIN okey k ON k.id = t.okey JOIN binding b ON b.id = t.binding",
+        )?;
+        let mut rows = statement.query([])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let key = intern::decode("object key", row.get_ref(0)?.as_blob().map_err(column)?)?;
+            let binding = BindingRef {
+                namespace: row.get(1)?,
+                name: row.get(2)?,
+            };
+            found.push((key, binding));
+        }
+        Ok(found)
+    }
+
     /// All targets of a cluster, by key.
     ///
     /// # Errors
