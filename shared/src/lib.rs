@@ -9,6 +9,7 @@
 //! | [`ids`], [`time`] | newtypes for every id, number and unit that crosses a module edge |
 //! | [`limits`] | the bounds both sides rely on |
 //! | [`reason`] | stable reason codes |
+//! | [`grading`] | resource models: nodes sorted into grades |
 //! | [`object`] | a Kubernetes object as data: access, canonical form, quantities, selectors |
 //! | [`owned`] | the marks on member objects that we own |
 //! | [`keys`] | root pin, key statements, enrolment receipt, signatures |
@@ -19,6 +20,7 @@
 //! | [`topics`], [`wire`] | topics, the envelope and the messages in it |
 
 pub mod bundle;
+pub mod grading;
 pub mod ids;
 pub mod join;
 pub mod keys;
