@@ -1,6 +1,6 @@
 //! Does a cluster satisfy a cluster affinity? The same rule serves placements, static weights and override rules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 use crate::cluster::Cluster;
@@ -30,42 +30,72 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Checks the parts in the reference's order: exclude, labels, fields, names.
-///
-/// # Errors
-/// The first part that does not hold. An invalid selector holds for no cluster.
-pub fn check(cluster: &Cluster, affinity: &ClusterAffinity) -> Result<(), Mismatch> {
-    if affinity.exclude.contains(&cluster.name) {
-        return Err(Mismatch::Excluded);
-    }
-    if affinity
-        .label_selector
-        .as_ref()
-        .is_some_and(|labels| !labels.matches(&cluster.labels))
-    {
-        return Err(Mismatch::Labels);
-    }
-    if let Some(fields) = &affinity.field_selector {
-        check_fields(cluster, fields)?;
-    }
-    if !affinity.cluster_names.is_empty() && !affinity.cluster_names.contains(&cluster.name) {
-        return Err(Mismatch::NotNamed);
-    }
-    Ok(())
+/// Names beyond which a set is made of them.
+const FEW_NAMES: usize = 8;
+
+/// An affinity made ready for many clusters: it is checked once whether it is valid, and long lists of names become sets.
+#[derive(Clone, Debug)]
+pub struct Matcher<'a> {
+    affinity: &'a ClusterAffinity,
+    labels_are_valid: bool,
+    named: Option<HashSet<&'a str>>,
 }
 
-/// [`check`] as a yes or no.
+impl<'a> Matcher<'a> {
+    /// Prepares an affinity.
+    pub fn new(affinity: &'a ClusterAffinity) -> Self {
+        let many = affinity.cluster_names.len() > FEW_NAMES;
+        Self {
+            affinity,
+            labels_are_valid: affinity
+                .label_selector
+                .as_ref()
+                .is_none_or(|labels| labels.check().is_ok()),
+            named: many.then(|| affinity.cluster_names.iter().map(String::as_str).collect()),
+        }
+    }
+
+    /// Checks the parts in the reference's order: exclude, labels, fields, names.
+    ///
+    /// # Errors
+    /// The first part that does not hold. An invalid selector holds for no cluster.
+    pub fn check(&self, cluster: &Cluster) -> Result<(), Mismatch> {
+        let affinity = self.affinity;
+        if affinity.exclude.contains(&cluster.name) {
+            return Err(Mismatch::Excluded);
+        }
+        if let Some(labels) = &affinity.label_selector
+            && !(self.labels_are_valid && labels.holds(&cluster.labels))
+        {
+            return Err(Mismatch::Labels);
+        }
+        if let Some(fields) = &affinity.field_selector {
+            check_fields(cluster, fields)?;
+        }
+        let is_named = match &self.named {
+            Some(names) => names.contains(cluster.name.as_str()),
+            None => affinity.cluster_names.is_empty() || affinity.cluster_names.contains(&cluster.name),
+        };
+        if is_named { Ok(()) } else { Err(Mismatch::NotNamed) }
+    }
+
+    /// [`Matcher::check`] as a yes or no.
+    pub fn matches(&self, cluster: &Cluster) -> bool {
+        self.check(cluster).is_ok()
+    }
+}
+
+/// [`Matcher::check`] for a single cluster, as a yes or no.
 pub fn matches(cluster: &Cluster, affinity: &ClusterAffinity) -> bool {
-    check(cluster, affinity).is_ok()
+    Matcher::new(affinity).matches(cluster)
 }
 
 fn check_fields(cluster: &Cluster, selector: &FieldSelector) -> Result<(), Mismatch> {
-    let fields = fields_of(cluster);
     for requirement in &selector.match_expressions {
         let holds = if requirement.key == "zone" {
             zones_match(&cluster.zones, requirement)
         } else {
-            requirement.matches(fields.get(requirement.key.as_str()).copied())
+            requirement.matches(field_of(cluster, &requirement.key))
         };
         if !holds {
             return Err(Mismatch::Field(requirement.key.clone()));
@@ -74,15 +104,21 @@ fn check_fields(cluster: &Cluster, selector: &FieldSelector) -> Result<(), Misma
     Ok(())
 }
 
+fn field_of<'c>(cluster: &'c Cluster, key: &str) -> Option<&'c str> {
+    let value = match key {
+        "provider" => &cluster.provider,
+        "region" => &cluster.region,
+        _ => return None,
+    };
+    (!value.is_empty()).then_some(value.as_str())
+}
+
 /// The fields of a cluster an expression can name, other than zones. What is unknown is absent, not empty.
 pub fn fields_of(cluster: &Cluster) -> BTreeMap<&'static str, &str> {
-    [
-        ("provider", cluster.provider.as_str()),
-        ("region", cluster.region.as_str()),
-    ]
-    .into_iter()
-    .filter(|(_, value)| !value.is_empty())
-    .collect()
+    ["provider", "region"]
+        .into_iter()
+        .filter_map(|key| Some((key, field_of(cluster, key)?)))
+        .collect()
 }
 
 /// Judges one expression on `zone` against the list of zones: In means that they have one in common, NotIn that they have

@@ -1,11 +1,20 @@
 //! What the planner knows about a cluster: read from its Cluster object.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
+use shared::time::UnixSeconds;
 
+use crate::estimate::nodes::Node;
+use crate::estimate::quotas::Quota;
 use crate::estimate::{self, Grade, Summary};
 use crate::policy::Toleration;
+
+/// Condition: the list of what the cluster serves is complete.
+const COMPLETE_APIS: &str = "CompleteAPIEnablements";
+/// Annotation: when the cluster was last heard of.
+const LAST_SEEN: &str = crate::view::LAST_SEEN;
 
 /// A cluster as the planner sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +37,72 @@ pub struct Cluster {
     pub summary: Option<Summary>,
     /// Its resource models.
     pub grades: Vec<Grade>,
-    /// What it serves, as (group/version, kind). `None`: it has not said yet, so it is not judged by this.
-    pub apis: Option<BTreeSet<(String, String)>>,
+    /// What it serves. `None`: it has not said yet, so it is not judged by this.
+    pub apis: Option<Arc<Apis>>,
+    /// Its nodes, if it names them one by one.
+    pub nodes: Option<Vec<Node>>,
+    /// Quotas of its namespaces, if it names them.
+    pub quotas: Vec<Quota>,
+    /// When it was last heard of; what is known of it is as old as that.
+    pub last_seen: Option<UnixSeconds>,
+}
+
+/// What a cluster serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Apis {
+    /// Kinds by group and version.
+    pub kinds: BTreeMap<String, BTreeSet<String>>,
+    /// The list may lack something: part of the discovery failed.
+    pub partial: bool,
+}
+
+/// Does a cluster serve a kind?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enablement {
+    /// It does.
+    Enabled,
+    /// It does not.
+    Disabled,
+    /// It is not on the list, and the list may not be complete.
+    Unknown,
+}
+
+impl Enablement {
+    /// The reference's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enabled => "APIEnabled",
+            Self::Disabled => "APIDisabled",
+            Self::Unknown => "APIUnknown",
+        }
+    }
+}
+
+impl Apis {
+    /// Does the list name the kind?
+    pub fn enablement(&self, group_version: &str, kind: &str) -> Enablement {
+        let listed = self
+            .kinds
+            .get(group_version)
+            .is_some_and(|kinds| kinds.contains(kind));
+        match (listed, self.partial) {
+            (true, _) => Enablement::Enabled,
+            (false, false) => Enablement::Disabled,
+            (false, true) => Enablement::Unknown,
+        }
+    }
+
+    /// Reads `status.apiEnablements` with the condition that says whether they are complete; `None`: it was never said.
+    fn read(status: &Value) -> Option<Self> {
+        let mut kinds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for group in status["apiEnablements"].as_array()? {
+            let served = items(&group["resources"]).map(|resource| text(&resource["kind"]));
+            kinds.entry(text(&group["groupVersion"])).or_default().extend(served);
+        }
+        let partial =
+            items(&status["conditions"]).any(|one| one["type"] == COMPLETE_APIS && one["status"] != "True");
+        Some(Self { kinds, partial })
+    }
 }
 
 /// A taint of a cluster.
@@ -41,6 +114,8 @@ pub struct Taint {
     pub value: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,
+    /// Since when it is there, if it says so.
+    pub added: Option<UnixSeconds>,
 }
 
 fn text(value: &Value) -> String {
@@ -55,7 +130,6 @@ impl Cluster {
     /// Reads a Cluster object of `cluster.karmada.io/v1alpha1`.
     pub fn read(object: &Value) -> Self {
         let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
-        let enablements = status["apiEnablements"].as_array();
         Self {
             name: text(&metadata["name"]),
             labels: crate::policy::labels_of(object),
@@ -67,6 +141,7 @@ impl Cluster {
                     key: text(&taint["key"]),
                     value: text(&taint["value"]),
                     effect: text(&taint["effect"]),
+                    added: taint["timeAdded"].as_str().and_then(UnixSeconds::parse_rfc3339),
                 })
                 .collect(),
             deleting: !metadata["deletionTimestamp"].is_null(),
@@ -74,14 +149,12 @@ impl Cluster {
                 .filter(|s| s.is_object())
                 .map(Summary::read),
             grades: estimate::grades(&spec["resourceModels"]),
-            apis: enablements.map(|list| {
-                let kinds = |group: &Value| -> Vec<(String, String)> {
-                    items(&group["resources"])
-                        .map(|r| (text(&group["groupVersion"]), text(&r["kind"])))
-                        .collect()
-                };
-                list.iter().flat_map(kinds).collect()
-            }),
+            apis: Apis::read(status).map(Arc::new),
+            nodes: None,
+            quotas: Vec::new(),
+            last_seen: metadata["annotations"][LAST_SEEN]
+                .as_str()
+                .and_then(UnixSeconds::parse_rfc3339),
         }
     }
 
@@ -128,11 +201,9 @@ mod tests {
             (cluster.name.as_str(), cluster.deleting, cluster.zones.len()),
             ("m1", true, 2)
         );
-        assert!(
-            cluster
-                .apis
-                .unwrap()
-                .contains(&("apps/v1".into(), "Deployment".into()))
+        assert_eq!(
+            cluster.apis.unwrap().enablement("apps/v1", "Deployment"),
+            Enablement::Enabled
         );
         assert_eq!(Cluster::read(&json!({"metadata": {"name": "m2"}})).apis, None);
     }
@@ -143,6 +214,7 @@ mod tests {
             key: "maintenance".into(),
             value: "true".into(),
             effect: "NoSchedule".into(),
+            ..Taint::default()
         };
         let cluster = Cluster {
             taints: vec![taint],

@@ -10,6 +10,8 @@ pub mod discovery;
 pub mod divide;
 pub mod estimate;
 pub mod explain;
+pub mod failover;
+pub mod fleet;
 pub mod guard;
 pub mod intake;
 pub mod limits;

@@ -80,6 +80,12 @@ impl Quantity {
         }
     }
 
+    /// How often another quantity goes into this one, rounded down; `None` if that one is not above zero.
+    #[must_use]
+    pub fn divided_by(self, part: Self) -> Option<i64> {
+        (part.nanos > 0).then(|| clamp(self.nanos.div_euclid(part.nanos)))
+    }
+
     /// Whether it is zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {

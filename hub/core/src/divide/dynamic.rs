@@ -3,7 +3,9 @@
 //! Steady: growth divides only what is added, shrinking divides by what each had, an unchanged total moves nothing. So
 //! scaling up never lowers a share, and a capacity report alone moves nothing.
 
-use super::{Share, dispense};
+use std::collections::HashMap;
+
+use super::{Share, TieRule, by_weights};
 use crate::schedule::Candidate;
 
 /// How to divide by free room.
@@ -25,6 +27,44 @@ pub struct NotEnoughRoom {
     pub free: i64,
 }
 
+/// Former shares, as far as they lie in candidates.
+struct Held<'a> {
+    /// By candidate.
+    replicas: Vec<i64>,
+    /// Shares in candidates, in their former order.
+    shares: Vec<&'a Share>,
+}
+
+impl<'a> Held<'a> {
+    fn of(candidates: &[Candidate<'_>], previous: &'a [Share]) -> Self {
+        let mut held = Self {
+            replicas: vec![0; candidates.len()],
+            shares: Vec::new(),
+        };
+        if previous.is_empty() {
+            return held;
+        }
+        let places: HashMap<&str, usize> = previous
+            .iter()
+            .enumerate()
+            .map(|(place, share)| (share.cluster.as_str(), place))
+            .collect();
+        let mut stays = vec![false; previous.len()];
+        for (candidate, replicas) in candidates.iter().zip(&mut held.replicas) {
+            if let Some(place) = places.get(candidate.cluster.name.as_str()) {
+                stays[*place] = true;
+                *replicas = previous[*place].replicas;
+            }
+        }
+        held.shares = previous
+            .iter()
+            .zip(stays)
+            .filter_map(|(share, stays)| stays.then_some(share))
+            .collect();
+        held
+    }
+}
+
 /// Divides all replicas over the candidates, given in rank order. `fresh` forgets the former shares.
 ///
 /// # Errors
@@ -37,90 +77,104 @@ pub fn by_room(
     fresh: bool,
     uid: &str,
 ) -> Result<Vec<Share>, NotEnoughRoom> {
-    let is_candidate = |name: &str| candidates.iter().any(|candidate| candidate.cluster.name == name);
-    let held: Vec<Share> = previous
-        .iter()
-        .filter(|share| is_candidate(&share.cluster))
-        .cloned()
-        .collect();
-    let assigned: i64 = held.iter().map(|share| share.replicas).sum();
-    let room = |candidate: &Candidate<'_>, more: i64| Share {
-        cluster: candidate.cluster.name.clone(),
-        replicas: candidate.allocatable.saturating_add(more),
-    };
+    let tie = TieRule::for_uid(uid);
+    let held = Held::of(candidates, previous);
+    let assigned: i64 = held.replicas.iter().sum();
+    let holding = || candidates.iter().zip(&held.replicas);
     if fresh {
-        let had = |name: &str| {
-            held.iter()
-                .find(|share| share.cluster == name)
-                .map_or(0, |share| share.replicas)
-        };
-        let rooms = candidates
-            .iter()
-            .map(|candidate| room(candidate, had(&candidate.cluster.name)))
-            .collect();
-        return divide(how, replicas, rooms, &[], uid);
+        let rooms = holding().map(|(one, had)| Room::new(one, one.allocatable.saturating_add(*had), false));
+        return divide(how, replicas, rooms.collect(), tie);
     }
     if assigned == replicas {
-        return Ok(held);
+        return Ok(held.shares.into_iter().cloned().collect());
     }
     if assigned > replicas {
-        return divide(how, replicas, held, &[], uid);
+        let mut shares: HashMap<&str, &Candidate<'_>> = HashMap::with_capacity(held.shares.len());
+        for one in candidates {
+            shares.insert(&one.cluster.name, one);
+        }
+        // In their former order, which decides between equals.
+        let rooms = held
+            .shares
+            .iter()
+            .filter_map(|share| Some(Room::new(shares.get(share.cluster.as_str())?, share.replicas, false)));
+        return divide(how, replicas, rooms.collect(), tie);
     }
-    let rooms = candidates.iter().map(|candidate| room(candidate, 0)).collect();
-    let added = divide(how, replicas - assigned, rooms, &held, uid)?;
-    Ok(merge(added, &held))
+    let rooms = holding().map(|(one, had)| Room::new(one, one.allocatable, *had > 0));
+    let added = divide(how, replicas - assigned, rooms.collect(), tie)?;
+    Ok(merge(added, &held.shares))
 }
 
-/// Divides `wanted` in proportion to `rooms`. Clusters in `held` go first when few are to be used.
+/// What one candidate can take.
+#[derive(Clone, Copy, Debug)]
+pub struct Room<'a, 'c> {
+    candidate: &'a Candidate<'c>,
+    free: i64,
+    /// It holds some already, so it goes first when few are to be used.
+    holds: bool,
+}
+
+impl<'a, 'c> Room<'a, 'c> {
+    /// The room of a candidate.
+    pub fn new(candidate: &'a Candidate<'c>, free: i64, holds: bool) -> Self {
+        Self {
+            candidate,
+            free,
+            holds,
+        }
+    }
+}
+
+/// Divides `wanted` in proportion to `rooms`, from nothing.
 ///
 /// # Errors
 /// It does not fit.
 pub fn divide(
     how: ByRoom,
     wanted: i64,
-    mut rooms: Vec<Share>,
-    held: &[Share],
-    uid: &str,
+    mut rooms: Vec<Room<'_, '_>>,
+    tie: TieRule,
 ) -> Result<Vec<Share>, NotEnoughRoom> {
-    rooms.sort_by_key(|room| std::cmp::Reverse(room.replicas));
     let free = rooms
         .iter()
-        .map(|room| room.replicas)
+        .map(|room| room.free)
         .fold(0_i64, i64::saturating_add);
     if free < wanted {
         return Err(NotEnoughRoom { wanted, free });
     }
     if how == ByRoom::Aggregated {
-        let holds = |room: &Share| {
-            held.iter()
-                .any(|share| share.cluster == room.cluster && share.replicas > 0)
-        };
-        rooms.sort_by_key(|room| !holds(room));
+        rooms.sort_by_key(|room| (!room.holds, std::cmp::Reverse(room.free)));
         let mut covered = 0_i64;
         let used = rooms.iter().take_while(|room| {
             let open = covered < wanted;
-            covered = covered.saturating_add(room.replicas);
+            covered = covered.saturating_add(room.free);
             open
         });
         let used = used.count();
         rooms.truncate(used);
     }
-    let weights: Vec<(String, i64)> = rooms
-        .into_iter()
-        .map(|room| (room.cluster, room.replicas))
-        .collect();
-    Ok(dispense(wanted, &weights, &[], uid))
+    let weights = rooms.into_iter().map(|room| (room.candidate, room.free)).collect();
+    Ok(by_weights(wanted, weights, tie))
 }
 
 /// Adds per cluster; clusters that only had something before follow, by name.
-fn merge(mut added: Vec<Share>, held: &[Share]) -> Vec<Share> {
-    let mut rest = Vec::new();
-    for share in held {
-        match added.iter_mut().find(|more| more.cluster == share.cluster) {
-            Some(more) => more.replicas += share.replicas,
-            None => rest.push(share.clone()),
+fn merge(mut added: Vec<Share>, held: &[&Share]) -> Vec<Share> {
+    let mut places: HashMap<&str, i64> = held
+        .iter()
+        .map(|share| (share.cluster.as_str(), share.replicas))
+        .collect();
+    for share in &mut added {
+        if let Some(had) = places.remove(share.cluster.as_str()) {
+            share.replicas += had;
         }
     }
+    let mut rest: Vec<Share> = places
+        .into_iter()
+        .map(|(cluster, replicas)| Share {
+            cluster: cluster.to_owned(),
+            replicas,
+        })
+        .collect();
     rest.sort();
     added.extend(rest);
     added
@@ -144,9 +198,9 @@ mod tests {
             let clusters: Vec<Cluster> =
                 (0..rooms.len()).map(|i| Cluster { name: format!("m{i}"), ..Cluster::default() }).collect();
             let candidates = |held: &[Share]| -> Vec<Candidate<'_>> {
-                clusters.iter().zip(&rooms).map(|(cluster, room)| {
+                clusters.iter().zip(&rooms).enumerate().map(|(place, (cluster, room))| {
                     let has = held.iter().find(|s| s.cluster == cluster.name).map_or(0, |s| s.replicas);
-                    Candidate { cluster, score: 0, available: *room, allocatable: room - has, overflow: 0 }
+                    Candidate { cluster, place, score: 0, available: *room, allocatable: room - has, overflow: 0 }
                 }).collect()
             };
             let total: i64 = rooms.iter().sum();

@@ -2,14 +2,18 @@
 //!
 //! The reference's names are not injective (two groups, two kinds or two namespaces can give the same one). Whoever has the
 //! plain name keeps it; another object gets the name with a hash of its whole identity.
+//!
+//! Beside the names it is kept which bindings belong to groups of workload affinity, and where they are.
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
 use serde_json::Value;
 use shared::ids::ObjectKey;
 use shared::object::split_api_version;
 
 use crate::naming::{self, Identity};
+use crate::schedule::peers::{AffinityGroups, Peer, Peers};
 
 /// Annotation on a binding: the name of its works, where it is not the plain one.
 pub(super) const WORK_NAME_ANNOTATION: &str = "fleet.pinnace.dev/work-name";
@@ -19,6 +23,8 @@ pub(super) const WORK_NAME_ANNOTATION: &str = "fleet.pinnace.dev/work-name";
 pub struct NameIndex {
     bindings: BTreeMap<(String, String), ObjectKey>,
     works: BTreeMap<String, ObjectKey>,
+    /// Bindings with groups, by namespace and name.
+    peers: BTreeMap<String, BTreeMap<String, Peer>>,
 }
 
 fn identity(key: &ObjectKey) -> Identity<'_> {
@@ -53,12 +59,44 @@ impl NameIndex {
             None => naming::work_name(&key.kind, &key.name, &key.namespace),
         };
         self.works.entry(work).or_insert_with(|| key.clone());
-        self.bindings
-            .insert((text(&metadata["namespace"]), text(&metadata["name"])), key);
+        let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
+        self.note_groups(&namespace, &name, binding);
+        self.bindings.insert((namespace, name), key);
+    }
+
+    fn note_groups(&mut self, namespace: &str, name: &str, binding: &Value) {
+        let groups = AffinityGroups::deserialize(&binding["spec"]["workloadAffinityGroups"]).unwrap_or_default();
+        if groups.is_empty() {
+            if let Some(peers) = self.peers.get_mut(namespace) {
+                peers.remove(name);
+            }
+            return;
+        }
+        let clusters = binding["spec"]["clusters"].as_array().into_iter().flatten();
+        let peer = Peer {
+            groups,
+            clusters: clusters
+                .filter_map(|target| target["name"].as_str().map(str::to_owned))
+                .collect(),
+        };
+        self.peers
+            .entry(namespace.to_owned())
+            .or_default()
+            .insert(name.to_owned(), peer);
+    }
+
+    /// What the other bindings of the namespace allow to a member of these groups.
+    pub fn peers(&self, namespace: &str, binding: &str, groups: &AffinityGroups) -> Peers {
+        let others = self.peers.get(namespace).into_iter().flatten();
+        Peers::of(groups, others.filter(|(name, _)| *name != binding).map(|(_, peer)| peer))
     }
 
     /// Forgets the names of an object whose binding is gone.
     pub fn forget(&mut self, key: &ObjectKey) {
+        if let Some(peers) = self.peers.get_mut(&key.namespace) {
+            let bindings = &self.bindings;
+            peers.retain(|name, _| bindings.get(&(key.namespace.clone(), name.clone())) != Some(key));
+        }
         self.bindings.retain(|_, holder| holder != key);
         self.works.retain(|_, holder| holder != key);
     }

@@ -27,7 +27,7 @@ pub(crate) use propagation::labels_of;
 pub use propagation::{
     AnyPropagationPolicy, ClusterAffinity, ClusterAffinityTerm, ClusterPreferences, ConflictResolution,
     DivisionPreference, FieldSelector, Placement, PolicyRef, PropagationSpec, ReplicaScheduling,
-    ResourceSelector, SchedulingType, SpreadConstraint, StaticWeight, SuspendClusters, Suspension,
+    ResourceSelector, SchedulePriority, SchedulingType, SpreadConstraint, StaticWeight, SuspendClusters, Suspension,
     Toleration,
 };
 pub use selector::{LabelSelector, Requirement, SelectorError};

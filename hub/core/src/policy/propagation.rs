@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::fields::or_default;
+use crate::failover::Failover;
+use crate::schedule::peers::WorkloadAffinity;
 use super::selector::{LabelSelector, Requirement};
 use super::{CLUSTER_POLICY_ID_LABEL, POLICY_ID_LABEL};
 
@@ -121,6 +123,24 @@ pub struct PropagationSpec {
     /// Keep the members' objects when the template goes away.
     #[serde(default)]
     pub preserve_resources_on_deletion: Option<bool>,
+    /// How copies are moved away from trouble.
+    #[serde(default)]
+    pub failover: Option<Failover>,
+    /// Among objects that wait for scheduling, those of higher priority go first.
+    #[serde(default)]
+    pub schedule_priority: Option<SchedulePriority>,
+}
+
+/// Where the priority of scheduling comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SchedulePriority {
+    /// `KubePriorityClass`: the value of a PriorityClass on the hub.
+    #[serde(default, deserialize_with = "or_default")]
+    pub priority_class_source: String,
+    /// Its name.
+    #[serde(default, deserialize_with = "or_default")]
+    pub priority_class_name: String,
 }
 
 /// What happens to an object in a member that we did not create.
@@ -230,6 +250,9 @@ pub struct Placement {
     /// How replicas are divided; absent: every cluster gets all.
     #[serde(default)]
     pub replica_scheduling: Option<ReplicaScheduling>,
+    /// By which labels workloads belong together, or apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload_affinity: Option<WorkloadAffinity>,
 }
 
 /// Which clusters may be used. All given parts must hold; all absent: every cluster.

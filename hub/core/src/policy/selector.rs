@@ -120,9 +120,11 @@ impl Requirement {
     ///
     /// An absent key satisfies `NotIn` and `DoesNotExist`. An invalid requirement is never satisfied.
     pub fn matches(&self, found: Option<&str>) -> bool {
-        if self.check().is_err() {
-            return false;
-        }
+        self.check().is_ok() && self.holds(found)
+    }
+
+    /// [`Requirement::matches`] for a requirement that is known to be valid.
+    pub(crate) fn holds(&self, found: Option<&str>) -> bool {
         let listed = |value: &str| self.values.iter().any(|wanted| wanted == value);
         match (self.operator.as_str(), found) {
             ("In", Some(value)) => listed(value),
@@ -170,15 +172,18 @@ impl LabelSelector {
 
     /// Do the labels satisfy the selector? An invalid selector matches nothing.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.check().is_ok()
-            && self
-                .match_labels
-                .iter()
-                .all(|(key, value)| labels.get(key) == Some(value))
+        self.check().is_ok() && self.holds(labels)
+    }
+
+    /// [`LabelSelector::matches`] for a selector that is known to be valid.
+    pub(crate) fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.match_labels
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
             && self
                 .match_expressions
                 .iter()
-                .all(|r| r.matches(labels.get(&r.key).map(String::as_str)))
+                .all(|r| r.holds(labels.get(&r.key).map(String::as_str)))
     }
 }
 

@@ -1,8 +1,9 @@
 //! Division over the selected clusters, tier by tier.
 
+use std::collections::HashSet;
+
 use super::filter::group_in_use;
 use super::{Candidate, EmptyShares, Request, ScheduleError};
-use crate::cluster::Cluster;
 use crate::divide::dynamic::{ByRoom, NotEnoughRoom, by_room};
 use crate::divide::{self, Share};
 use crate::policy::{DivisionPreference, ReplicaScheduling, SchedulingType};
@@ -57,9 +58,8 @@ pub fn assign(selected: &[Candidate<'_>], request: &Request<'_>) -> Result<Vec<S
         shares.retain(|share| share.replicas > 0);
     }
     if request.empty_shares == EmptyShares::Keep {
-        let missing = |zero: &Share| shares.iter().all(|share| share.cluster != zero.cluster);
-        let missing: Vec<Share> = everywhere().into_iter().filter(missing).collect();
-        shares.extend(missing);
+        let known: HashSet<String> = shares.iter().map(|share| share.cluster.clone()).collect();
+        shares.extend(everywhere().into_iter().filter(|zero| !known.contains(&zero.cluster)));
     }
     Ok(shares)
 }
@@ -70,7 +70,6 @@ fn one_tier(
     request: &Request<'_>,
 ) -> Result<Vec<Share>, NotEnoughRoom> {
     let scheduling = request.placement.replica_scheduling.as_ref();
-    let clusters: Vec<&Cluster> = selected.iter().map(|candidate| candidate.cluster).collect();
     let room = |how| {
         by_room(
             how,
@@ -82,12 +81,15 @@ fn one_tier(
         )
     };
     match strategy(scheduling) {
-        Strategy::Duplicated => Ok(divide::duplicated(replicas, clusters)),
+        Strategy::Duplicated => {
+            let clusters = selected.iter().map(|candidate| candidate.cluster);
+            Ok(divide::duplicated(replicas, clusters))
+        }
         Strategy::StaticWeight => {
             let preference = scheduling.and_then(|scheduling| scheduling.weight_preference.as_ref());
             Ok(divide::static_weights(
                 replicas,
-                &clusters,
+                selected,
                 preference,
                 request.uid,
             ))

@@ -1,11 +1,10 @@
 //! The filters a cluster has to pass, and why it did not.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
-use super::Request;
-use crate::affinity::{self, Mismatch};
-use crate::cluster::Cluster;
+use super::asked::Asked;
+use crate::affinity::Mismatch;
+use crate::cluster::{Cluster, Enablement};
 use crate::policy::{ClusterAffinityTerm, Placement};
 
 /// The rule that refused a cluster.
@@ -15,6 +14,8 @@ pub enum Refusal {
     Deleting,
     /// It does not serve the kind.
     ApiNotServed,
+    /// The kind is not on the list of what it serves, and the list is not complete.
+    ApiUnknown,
     /// It has a taint that is not tolerated.
     Taint {
         /// Key of the taint.
@@ -30,6 +31,10 @@ pub enum Refusal {
     SpreadField(&'static str),
     /// The object is being moved away from it.
     Evicted,
+    /// Not every workload of its affinity group is there.
+    PeersElsewhere,
+    /// A workload that it keeps apart from is there.
+    PeerThere,
 }
 
 impl Refusal {
@@ -37,11 +42,13 @@ impl Refusal {
     pub fn filter(&self) -> &'static str {
         match self {
             Self::Deleting => "Deleting",
-            Self::ApiNotServed => "APIEnablement",
+            Self::ApiNotServed | Self::ApiUnknown => "APIEnablement",
             Self::Taint { .. } => "TaintToleration",
             Self::Affinity(_) => "ClusterAffinity",
             Self::SpreadField(_) => "SpreadConstraint",
             Self::Evicted => "ClusterEviction",
+            Self::PeersElsewhere => "WorkloadAffinity",
+            Self::PeerThere => "WorkloadAntiAffinity",
         }
     }
 }
@@ -51,10 +58,13 @@ impl fmt::Display for Refusal {
         match self {
             Self::Deleting => write!(f, "being removed"),
             Self::ApiNotServed => write!(f, "does not serve the kind"),
+            Self::ApiUnknown => write!(f, "does not say whether it serves the kind: its discovery is incomplete"),
             Self::Taint { key, value, effect } => write!(f, "taint {key}={value}:{effect} is not tolerated"),
             Self::Affinity(mismatch) => write!(f, "{mismatch}"),
             Self::SpreadField(field) => write!(f, "has no {field} to spread by"),
             Self::Evicted => write!(f, "the object is being moved away from it"),
+            Self::PeersElsewhere => write!(f, "not every workload of its affinity group is there"),
+            Self::PeerThere => write!(f, "a workload of its anti-affinity group is there"),
         }
     }
 }
@@ -72,28 +82,43 @@ pub enum Filter {
     SpreadConstraint,
     /// The object is not being moved away from it.
     ClusterEviction,
+    /// No workload that it keeps apart from is there.
+    WorkloadAntiAffinity,
+    /// Every workload of its affinity group is there.
+    WorkloadAffinity,
 }
 
 /// All filters, in the order in which the first refusal is reported.
-pub const FILTERS: [Filter; 5] = [
+pub const FILTERS: [Filter; 7] = [
     Filter::ApiEnablement,
     Filter::TaintToleration,
     Filter::ClusterAffinity,
     Filter::SpreadConstraint,
     Filter::ClusterEviction,
+    Filter::WorkloadAntiAffinity,
+    Filter::WorkloadAffinity,
 ];
 
-/// Asks one filter about one cluster. Clusters that hold the object already pass the first two: a new taint moves nothing.
+/// Asks one filter about one cluster. Clusters that hold the object already pass those about APIs, taints and other
+/// workloads: a change there moves nothing.
 ///
 /// # Errors
 /// The refusal.
-pub fn filter(filter: Filter, cluster: &Cluster, request: &Request<'_>) -> Result<(), Refusal> {
-    let holds_it = || request.previous.iter().any(|share| share.cluster == cluster.name);
+pub fn filter(filter: Filter, cluster: &Cluster, asked: &Asked<'_>) -> Result<(), Refusal> {
+    let request = asked.request;
+    let holds_it = || asked.held(cluster).is_some();
     match filter {
-        Filter::ApiEnablement => match &cluster.apis {
-            Some(apis) if !holds_it() && !serves(apis, request) => Err(Refusal::ApiNotServed),
-            _ => Ok(()),
-        },
+        Filter::ApiEnablement => {
+            let enablement = match &cluster.apis {
+                Some(apis) => asked.enablement(apis),
+                None => Enablement::Enabled,
+            };
+            match enablement {
+                Enablement::Disabled if !holds_it() => Err(Refusal::ApiNotServed),
+                Enablement::Unknown if !holds_it() => Err(Refusal::ApiUnknown),
+                _ => Ok(()),
+            }
+        }
         Filter::TaintToleration => match cluster.untolerated(&request.placement.cluster_tolerations) {
             Some(taint) if !holds_it() => Err(Refusal::Taint {
                 key: taint.key.clone(),
@@ -102,7 +127,7 @@ pub fn filter(filter: Filter, cluster: &Cluster, request: &Request<'_>) -> Resul
             }),
             _ => Ok(()),
         },
-        Filter::ClusterAffinity => affine(cluster, request).map_err(Refusal::Affinity),
+        Filter::ClusterAffinity => asked.affine(cluster).map_err(Refusal::Affinity),
         Filter::SpreadConstraint => {
             let missing = request
                 .placement
@@ -116,37 +141,28 @@ pub fn filter(filter: Filter, cluster: &Cluster, request: &Request<'_>) -> Resul
                 });
             missing.map_or(Ok(()), |field| Err(Refusal::SpreadField(field)))
         }
-        Filter::ClusterEviction if request.evicted.contains(&cluster.name) => Err(Refusal::Evicted),
+        Filter::ClusterEviction if asked.is_evicted(cluster) => Err(Refusal::Evicted),
         Filter::ClusterEviction => Ok(()),
+        Filter::WorkloadAffinity => match request.peers {
+            Some(peers) if !peers.are_in(&cluster.name) && !holds_it() => Err(Refusal::PeersElsewhere),
+            _ => Ok(()),
+        },
+        Filter::WorkloadAntiAffinity => match request.peers {
+            Some(peers) if peers.keep_away_from(&cluster.name) && !holds_it() => Err(Refusal::PeerThere),
+            _ => Ok(()),
+        },
     }
 }
 
-fn serves(apis: &BTreeSet<(String, String)>, request: &Request<'_>) -> bool {
-    apis.iter()
-        .any(|(group_version, kind)| group_version == request.api_version && kind == request.kind)
-}
-
-fn affine(cluster: &Cluster, request: &Request<'_>) -> Result<(), Mismatch> {
-    if let Some(affinity) = &request.placement.cluster_affinity {
-        return affinity::check(cluster, affinity);
+/// Asks all filters.
+///
+/// # Errors
+/// The first refusal.
+pub(super) fn all(cluster: &Cluster, asked: &Asked<'_>) -> Result<(), Refusal> {
+    if cluster.deleting {
+        return Err(Refusal::Deleting);
     }
-    let Some(group) = group_in_use(request.placement, request.observed_group) else {
-        return Ok(());
-    };
-    let first = affinity::check(cluster, &group.affinity);
-    let tiers = group.overflow_affinities.as_deref().unwrap_or_default();
-    match first {
-        // Only what has replicas can flow over into further tiers.
-        Err(_)
-            if request.workload
-                && tiers
-                    .iter()
-                    .any(|tier| affinity::matches(cluster, &tier.affinity)) =>
-        {
-            Ok(())
-        }
-        other => other,
-    }
+    FILTERS.iter().try_for_each(|one| filter(*one, cluster, asked))
 }
 
 /// The affinity group in use; `None`: there are no groups, or none of this name, and every cluster is a candidate.
@@ -158,23 +174,4 @@ pub(super) fn group_in_use<'a>(
     terms
         .iter()
         .find(|term| Some(term.affinity_name.as_str()) == observed)
-}
-
-/// Tier of a cluster in the affinity group in use: 0 if it belongs to the group itself, then the overflow tiers from 1.
-pub(super) fn tier_of(cluster: &Cluster, request: &Request<'_>) -> usize {
-    let placement = request.placement;
-    if placement.cluster_affinity.is_some() {
-        return 0;
-    }
-    let Some(group) = group_in_use(placement, request.observed_group) else {
-        return 0;
-    };
-    if affinity::matches(cluster, &group.affinity) {
-        return 0;
-    }
-    let tiers = group.overflow_affinities.as_deref().unwrap_or_default();
-    tiers
-        .iter()
-        .position(|tier| affinity::matches(cluster, &tier.affinity))
-        .map_or(tiers.len() + 1, |tier| tier + 1)
 }

@@ -2,23 +2,34 @@
 //!
 //! A pure function of binding, clusters and the former result; the order of the clusters does not matter.
 
+mod asked;
 mod assign;
+pub mod component;
+mod estimated;
 mod filter;
+pub mod outcome;
+pub mod peers;
 pub mod spread;
 mod spread_groups;
+pub mod trigger;
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use interpreter::NodeClaim;
+
+pub use asked::Asked;
 pub use assign::{Strategy, assign, strategy};
 pub use filter::{FILTERS, Filter, Refusal, filter};
 
 use crate::cluster::Cluster;
 use crate::divide::Share;
 use crate::divide::dynamic::NotEnoughRoom;
-use crate::estimate::{self, Resources};
+use crate::estimate::{Component, Resources};
+use crate::fleet::Fleet;
 use crate::policy::Placement;
-use filter::tier_of;
+use estimated::Estimate;
+use peers::Peers;
 use spread::SpreadError;
 
 /// What is to be placed.
@@ -28,14 +39,22 @@ pub struct Request<'a> {
     pub api_version: &'a str,
     /// Kind of the object.
     pub kind: &'a str,
+    /// Namespace of the object; quotas in members are by namespace.
+    pub namespace: &'a str,
     /// Its uid; decides the direction of ties.
     pub uid: &'a str,
     /// Wanted replicas.
     pub replicas: i64,
-    /// Has it replicas at all? Objects without go to every candidate.
+    /// Has it replicas that can be divided? Objects without go to every candidate.
     pub workload: bool,
     /// What one replica requests; `None`: nothing but a pod slot.
     pub requests: Option<&'a Resources>,
+    /// Which nodes a replica can run on.
+    pub claim: Option<&'a NodeClaim>,
+    /// Priority class of its pods; quotas in members can be for some classes only.
+    pub priority_class: &'a str,
+    /// The kinds of pods of a workload with several of them; empty: it has only one kind.
+    pub components: &'a [Component],
     /// Where it may go and how replicas are divided.
     pub placement: &'a Placement,
     /// The former result.
@@ -46,6 +65,8 @@ pub struct Request<'a> {
     pub fresh: bool,
     /// Clusters the object is being moved away from.
     pub evicted: &'a [String],
+    /// What workloads it belongs together with, or apart from, allow; `None`: it belongs to no group.
+    pub peers: Option<&'a Peers>,
     /// What becomes of clusters whose share is zero.
     pub empty_shares: EmptyShares,
 }
@@ -70,8 +91,25 @@ pub struct Placed {
     pub targets: Vec<Share>,
     /// The affinity group that was used.
     pub group: Option<String>,
-    /// Clusters that were refused, and why. Sorted by name.
-    pub refused: Vec<(String, Refusal)>,
+    /// Each target gets one whole set of the components, and the binding says so.
+    pub whole_sets: bool,
+}
+
+/// What was found about one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assessment {
+    /// Its name.
+    pub cluster: String,
+    /// The filter that refused it; `None`: it is a candidate.
+    pub refusal: Option<Refusal>,
+    /// [`LOCALITY_SCORE`] if it holds the object already, else 0.
+    pub score: i64,
+    /// Replicas, or whole sets, that still fit.
+    pub allocatable: i64,
+    /// Replicas it holds; `None`: it was no target.
+    pub held: Option<i64>,
+    /// Which tier of its affinity group it belongs to.
+    pub tier: usize,
 }
 
 /// Why nothing could be placed.
@@ -94,17 +132,9 @@ pub enum ScheduleError {
     /// There is not room enough. The former result stays.
     #[error(transparent)]
     Unschedulable(#[from] NotEnoughRoom),
-}
-
-impl ScheduleError {
-    /// Reason of the `Scheduled` condition, as the reference names it.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::NoClusterFit { .. } => "NoClusterFit",
-            Self::Unschedulable(_) => "Unschedulable",
-            Self::NoClusterSelected | Self::Spread(_) => "SchedulerError",
-        }
-    }
+    /// A quota on the hub does not allow the result. The former result stays.
+    #[error("{0}")]
+    QuotaExceeded(String),
 }
 
 /// A cluster that passed the filters.
@@ -112,6 +142,8 @@ impl ScheduleError {
 pub struct Candidate<'a> {
     /// The cluster.
     pub cluster: &'a Cluster,
+    /// Its place among all clusters, by name.
+    pub place: usize,
     /// [`LOCALITY_SCORE`] if it holds the object already, else 0.
     pub score: i64,
     /// Replicas it can hold in all: what it holds and what still fits.
@@ -131,7 +163,7 @@ impl Candidate<'_> {
         (a.overflow.cmp(&b.overflow))
             .then(b.score.cmp(&a.score))
             .then(b.available.cmp(&a.available))
-            .then_with(|| a.cluster.name.cmp(&b.cluster.name))
+            .then(a.place.cmp(&b.place))
     }
 }
 
@@ -162,91 +194,138 @@ pub fn first_group(placement: &Placement, observed: Option<&str>) -> usize {
         .unwrap_or(0)
 }
 
-/// Places an object. Affinity groups are tried in order, starting with the one in use; groups before it are not tried
-/// again by themselves.
+/// Tries affinity groups one after another, beginning at `start`, until one works. Answers the names that were tried and
+/// the result of the first that worked, else the error of the first that was tried: only that one says whether the former
+/// result is dropped.
 ///
 /// # Errors
 /// Of the first group that was tried, if none worked.
-pub fn schedule(clusters: &[Cluster], request: &Request<'_>) -> Result<Placed, ScheduleError> {
-    let groups = match &request.placement.cluster_affinities {
-        Some(groups) if request.placement.cluster_affinity.is_none() && !groups.is_empty() => groups,
-        _ => return attempt(clusters, request),
-    };
-    let start = if request.fresh {
-        0
-    } else {
-        first_group(request.placement, request.observed_group)
-    };
+pub fn try_groups<'g, T, E>(
+    groups: impl IntoIterator<Item = &'g str>,
+    start: usize,
+    mut attempt: impl FnMut(&str) -> Result<T, E>,
+) -> (Vec<&'g str>, Option<Result<T, E>>) {
+    let mut tried = Vec::new();
     let mut first_error = None;
-    for group in groups.iter().skip(start) {
-        let name = group.affinity_name.as_str();
-        match attempt(
-            clusters,
-            &Request {
-                observed_group: Some(name),
-                ..*request
-            },
-        ) {
-            Ok(placed) => {
-                return Ok(Placed {
-                    group: Some(name.to_owned()),
-                    ..placed
-                });
-            }
+    for name in groups.into_iter().skip(start) {
+        tried.push(name);
+        match attempt(name) {
+            Ok(result) => return (tried, Some(Ok(result))),
             Err(error) => {
                 first_error.get_or_insert(error);
             }
         }
     }
-    Err(first_error.unwrap_or(ScheduleError::NoClusterSelected))
+    (tried, first_error.map(Err))
 }
 
-fn attempt(clusters: &[Cluster], request: &Request<'_>) -> Result<Placed, ScheduleError> {
-    let mut refused = Vec::new();
-    let mut candidates = Vec::new();
-    for cluster in clusters {
-        let verdict = if cluster.deleting {
-            Err(Refusal::Deleting)
-        } else {
-            FILTERS.iter().try_for_each(|one| filter(*one, cluster, request))
-        };
-        match verdict {
-            Ok(()) => candidates.push(candidate(cluster, request)),
-            Err(refusal) => refused.push((cluster.name.clone(), refusal)),
-        }
+/// Index of the affinity group to begin with: the one in use, or the first after somebody asked for a new start.
+fn start_of(request: &Request<'_>) -> usize {
+    if request.fresh {
+        0
+    } else {
+        first_group(request.placement, request.observed_group)
     }
-    refused.sort_by(|a, b| a.0.cmp(&b.0));
+}
+
+/// Places an object. Affinity groups are tried in order, starting with the one in use; groups before it are not tried
+/// again by themselves.
+///
+/// # Errors
+/// Of the first group that was tried, if none worked.
+pub fn schedule(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, ScheduleError> {
+    let groups = match &request.placement.cluster_affinities {
+        Some(groups) if request.placement.cluster_affinity.is_none() && !groups.is_empty() => groups,
+        _ => return attempt(fleet, request),
+    };
+    let names = groups.iter().map(|group| group.affinity_name.as_str());
+    let (_, outcome) = try_groups(names, start_of(request), |name| {
+        let of_group = Request {
+            observed_group: Some(name),
+            ..*request
+        };
+        Ok(Placed {
+            group: Some(name.to_owned()),
+            ..attempt(fleet, &of_group)?
+        })
+    });
+    outcome.unwrap_or(Err(ScheduleError::NoClusterSelected))
+}
+
+/// What filters and estimates say about every cluster, by name: for explanations. With affinity groups, as the one in use
+/// sees it, or the first.
+pub fn assess(fleet: &Fleet, request: &Request<'_>) -> Vec<Assessment> {
+    let groups = request.placement.cluster_affinities.as_deref().unwrap_or_default();
+    let group = groups.get(start_of(request)).map(|group| group.affinity_name.as_str());
+    let request = Request {
+        observed_group: group,
+        ..*request
+    };
+    let asked = Asked::new(&request);
+    let room = Estimate::new(fleet, &request);
+    let of_one = |(place, cluster): (usize, &Cluster)| {
+        let candidate = candidate(place, cluster, &asked, &room);
+        Assessment {
+            cluster: cluster.name.clone(),
+            refusal: filter::all(cluster, &asked).err(),
+            score: candidate.score,
+            allocatable: candidate.allocatable,
+            held: asked.held(cluster),
+            tier: candidate.overflow,
+        }
+    };
+    fleet.clusters().iter().enumerate().map(of_one).collect()
+}
+
+fn attempt(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, ScheduleError> {
+    let asked = Asked::new(request);
+    let room = Estimate::new(fleet, request);
+    let mut candidates: Vec<Candidate<'_>> = fleet
+        .clusters()
+        .iter()
+        .enumerate()
+        .filter(|(_, cluster)| filter::all(cluster, &asked).is_ok())
+        .map(|(place, cluster)| candidate(place, cluster, &asked, &room))
+        .collect();
     if candidates.is_empty() {
+        let refused = fleet
+            .clusters()
+            .iter()
+            .filter_map(|cluster| Some((cluster.name.clone(), filter::all(cluster, &asked).err()?)));
         return Err(ScheduleError::NoClusterFit {
-            total: clusters.len(),
-            refused,
+            total: fleet.clusters().len(),
+            refused: refused.collect(),
         });
     }
-    candidates.sort_by(Candidate::by_rank);
-    let selected = spread::select(request.placement, candidates, request.replicas)?;
-    let targets = assign(&selected, request)?;
+    candidates.sort_unstable_by(Candidate::by_rank);
+    let whole_sets = component::are_whole_sets(request.components, request.placement);
+    let need = if whole_sets { 1 } else { request.replicas };
+    let selected = spread::select(request.placement, candidates, need)?;
     Ok(Placed {
-        targets,
+        targets: assign(&selected, request)?,
         group: None,
-        refused,
+        // One kind of pods is a plain workload; it has no counts by component.
+        whole_sets: whole_sets && request.components.len() > 1,
     })
 }
 
-fn candidate<'a>(cluster: &'a Cluster, request: &Request<'_>) -> Candidate<'a> {
-    let held = request
-        .previous
-        .iter()
-        .find(|share| share.cluster == cluster.name);
-    // Without replicas there is nothing to estimate: every cluster has room.
-    let allocatable = match request.replicas {
-        0 => 0,
-        _ => estimate::replicas(cluster, request.requests),
-    };
+/// The score of a cluster: one that holds the object already is preferred.
+pub fn locality(asked: &Asked<'_>, cluster: &Cluster) -> i64 {
+    if asked.held(cluster).is_some() {
+        LOCALITY_SCORE
+    } else {
+        0
+    }
+}
+
+fn candidate<'a>(place: usize, cluster: &'a Cluster, asked: &Asked<'_>, room: &Estimate<'_>) -> Candidate<'a> {
+    let allocatable = room.of(place, cluster);
     Candidate {
         cluster,
-        score: if held.is_some() { LOCALITY_SCORE } else { 0 },
-        available: allocatable.saturating_add(held.map_or(0, |share| share.replicas)),
+        place,
+        score: locality(asked, cluster),
+        available: allocatable.saturating_add(asked.held(cluster).unwrap_or(0)),
         allocatable,
-        overflow: tier_of(cluster, request),
+        overflow: asked.tier(cluster),
     }
 }

@@ -4,6 +4,10 @@
 //! upper bound (the reference takes the missing number for zero and places nothing). With `zone` or `provider` among the
 //! constraints see [`spread_groups`].
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+pub use super::spread_groups::group_counts;
 use super::{Candidate, Strategy, spread_groups, strategy};
 use crate::policy::{DivisionPreference, Placement, SpreadConstraint};
 
@@ -132,28 +136,29 @@ fn by_cluster<'a>(
     }
     let used = total.min(upper(rule));
     if let Some(wanted) = need {
-        let room = |chosen: &[Candidate<'_>]| {
-            chosen
-                .iter()
-                .map(|one| one.available)
-                .fold(0_i64, i64::saturating_add)
-        };
+        let mut room: i64 = candidates[..used]
+            .iter()
+            .map(|one| one.available)
+            .fold(0_i64, i64::saturating_add);
         // From the lowest rank up, each gives way to the roomiest of those left out, until the replicas fit.
-        let mut position = used;
-        while position > 0 && room(&candidates[..used]) < wanted {
-            position -= 1;
-            let mut best: Option<usize> = None;
-            for other in used..total {
-                let bar = candidates[best.unwrap_or(position)].available;
-                if candidates[other].available > bar {
-                    best = Some(other);
-                }
+        let mut rest: BinaryHeap<(i64, Reverse<usize>)> = (used..total)
+            .map(|other| (candidates[other].available, Reverse(other)))
+            .collect();
+        for position in (0..used).rev() {
+            if room >= wanted {
+                break;
             }
-            if let Some(best) = best {
-                candidates.swap(position, best);
-            }
+            let mine = candidates[position].available;
+            let Some((roomiest, Reverse(other))) = rest.peek().copied().filter(|(roomiest, _)| *roomiest > mine)
+            else {
+                continue;
+            };
+            rest.pop();
+            rest.push((mine, Reverse(other)));
+            candidates.swap(position, other);
+            room = room.saturating_sub(mine).saturating_add(roomiest);
         }
-        if used == 0 || room(&candidates[..used]) < wanted {
+        if used == 0 || room < wanted {
             return Err(SpreadError::NotEnoughCapacity { wanted });
         }
     }
@@ -172,26 +177,24 @@ pub struct Region<'a> {
     pub members: Vec<Candidate<'a>>,
 }
 
-fn regions<'a>(placement: &Placement, candidates: &[Candidate<'a>], replicas: i64) -> Vec<Region<'a>> {
+/// The regions of candidates, each with its members in rank order, in the order of their best member.
+pub fn regions<'a>(placement: &Placement, candidates: &[Candidate<'a>], replicas: i64) -> Vec<Region<'a>> {
     let mut regions: Vec<Region<'a>> = Vec::new();
-    for candidate in candidates
-        .iter()
-        .filter(|candidate| !candidate.cluster.region.is_empty())
-    {
-        match regions
-            .iter_mut()
-            .find(|region| region.name == candidate.cluster.region)
-        {
-            Some(region) => region.members.push(*candidate),
-            None => {
-                let name = candidate.cluster.region.clone();
-                regions.push(Region {
-                    name,
-                    score: 0,
-                    members: vec![*candidate],
-                });
-            }
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for candidate in candidates {
+        let name = candidate.cluster.region.as_str();
+        if name.is_empty() {
+            continue;
         }
+        let place = *places.entry(name).or_insert_with(|| {
+            regions.push(Region {
+                name: name.to_owned(),
+                score: 0,
+                members: Vec::new(),
+            });
+            regions.len() - 1
+        });
+        regions[place].members.push(*candidate);
     }
     let (of_regions, of_clusters) = (constraint(placement, "region"), constraint(placement, "cluster"));
     for region in &mut regions {

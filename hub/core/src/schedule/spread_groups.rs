@@ -4,7 +4,7 @@
 //! group that is still missing, then whatever keeps within the upper bounds. If that misses a lower bound, the next best
 //! cluster is tried as the first one. A cluster with several zones counts in each of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::Candidate;
 use super::spread::SpreadError;
@@ -37,27 +37,48 @@ impl<'a> Rule<'a> {
     }
 
     fn groups_of<'c>(&self, cluster: &'c Cluster) -> Vec<&'c str> {
-        match self.field {
-            "provider" => vec![cluster.provider.as_str()],
-            "region" => vec![cluster.region.as_str()],
-            "zone" => cluster.zones.iter().map(String::as_str).collect(),
-            _ => vec![cluster.name.as_str()],
-        }
+        groups_of(self.field, cluster)
     }
+}
+
+/// The groups a cluster lies in, by a field of spread constraints; what it does not say is no group.
+fn groups_of<'c>(field: &str, cluster: &'c Cluster) -> Vec<&'c str> {
+    let named = |name: &'c String| Some(name.as_str()).filter(|name| !name.is_empty());
+    match field {
+        "provider" => named(&cluster.provider).into_iter().collect(),
+        "region" => named(&cluster.region).into_iter().collect(),
+        "zone" => cluster.zones.iter().map(String::as_str).collect(),
+        _ => vec![cluster.name.as_str()],
+    }
+}
+
+/// How many groups by zone, region or provider candidates lie in, for the fields the constraints name.
+pub fn group_counts(constraints: &[SpreadConstraint], candidates: &[Candidate<'_>]) -> BTreeMap<String, usize> {
+    constraints
+        .iter()
+        .map(|constraint| constraint.spread_by_field.as_str())
+        .filter(|field| matches!(*field, "zone" | "region" | "provider"))
+        .map(|field| {
+            let groups: BTreeSet<&str> = candidates
+                .iter()
+                .flat_map(|candidate| groups_of(field, candidate.cluster))
+                .collect();
+            (field.to_owned(), groups.len())
+        })
+        .collect()
 }
 
 /// Clusters chosen so far, and the groups they lie in, per rule.
 #[derive(Clone)]
 struct Choice<'a> {
     chosen: Vec<Candidate<'a>>,
+    places: HashSet<usize>,
     groups: Vec<BTreeSet<&'a str>>,
 }
 
 impl<'a> Choice<'a> {
     fn has(&self, candidate: &Candidate<'_>) -> bool {
-        self.chosen
-            .iter()
-            .any(|one| one.cluster.name == candidate.cluster.name)
+        self.places.contains(&candidate.place)
     }
 
     /// Groups the candidate would add, per rule; `None`: it would break an upper bound.
@@ -80,6 +101,7 @@ impl<'a> Choice<'a> {
         for (rule, known) in rules.iter().zip(&mut self.groups) {
             known.extend(rule.groups_of(candidate.cluster));
         }
+        self.places.insert(candidate.place);
         self.chosen.push(*candidate);
     }
 
@@ -124,10 +146,21 @@ pub(super) fn select<'a>(
     need: Option<i64>,
 ) -> Result<Vec<Candidate<'a>>, SpreadError> {
     let rules: Vec<Rule<'_>> = constraints.iter().map(Rule::read).collect();
+    let counts = group_counts(constraints, candidates);
+    for rule in &rules {
+        if let Some(found) = counts.get(rule.field).filter(|found| **found < rule.min) {
+            return Err(SpreadError::TooFewGroups {
+                field: rule.field.to_owned(),
+                found: *found,
+                wanted: rule.min,
+            });
+        }
+    }
     let mut first_error = None;
     for first in candidates.iter().take(FIRST_CHOICES_MAX) {
         let mut choice = Choice {
             chosen: Vec::new(),
+            places: HashSet::new(),
             groups: vec![BTreeSet::new(); rules.len()],
         };
         if choice.adds(&rules, first).is_none() {
@@ -188,8 +221,10 @@ mod tests {
     ) -> Result<Vec<String>, SpreadError> {
         let candidates: Vec<Candidate<'_>> = clusters
             .iter()
-            .map(|cluster| Candidate {
+            .enumerate()
+            .map(|(place, cluster)| Candidate {
                 cluster,
+                place,
                 score: 0,
                 available: 2,
                 allocatable: 2,

@@ -7,7 +7,7 @@ mod cell;
 mod cluster;
 mod core;
 mod network;
-mod path;
+pub(crate) mod path;
 mod workload;
 
 pub use cell::Row;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 /// All values at a path such as `.status.conditions[?(@.type=="Ready")].status`. A path that is not of this grammar
 /// finds nothing.
-pub(super) fn find<'v>(value: &'v Value, path: &str) -> Vec<&'v Value> {
+pub(crate) fn find<'v>(value: &'v Value, path: &str) -> Vec<&'v Value> {
     let mut found = vec![value];
     let mut rest = path;
     while !rest.is_empty() {

@@ -1,0 +1,182 @@
+//! Room of clusters in columns: what a fleet reports is brought into rows of numbers once, so that an estimate for a
+//! thousand clusters is a few divisions each.
+
+use std::collections::HashMap;
+
+use interpreter::NodeClaim;
+use shared::grading::amount;
+
+use super::nodes::{self, Node};
+use super::{NO_LIMIT, PODS_OF_MODELLED_NODE, Resources};
+use crate::cluster::Cluster;
+
+/// The resources that clusters report, each with its column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    names: HashMap<String, usize>,
+}
+
+/// What one replica requests, in columns.
+#[derive(Clone, Debug)]
+pub struct Demand<'a> {
+    /// Nothing but a pod slot is asked for.
+    only_a_slot: bool,
+    /// Column (`None`: no cluster has the resource) and amount, each above zero.
+    asks: Vec<(Option<usize>, i64)>,
+    requests: Option<&'a Resources>,
+    claim: Option<&'a NodeClaim>,
+}
+
+/// What one cluster has free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// It has reported.
+    known: bool,
+    pods: i64,
+    /// By column, at least 0.
+    free: Box<[i64]>,
+    models: Option<Models>,
+    nodes: Option<Vec<Node>>,
+}
+
+/// Modelled nodes of one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Models {
+    /// Does any grade bound the column?
+    named: Box<[bool]>,
+    /// What a node of the grade has at least, by column, and how many there are.
+    grades: Vec<(Box<[i64]>, i64)>,
+}
+
+impl Columns {
+    /// Columns for everything these clusters report.
+    pub fn of<'c>(clusters: impl IntoIterator<Item = &'c Cluster>) -> Self {
+        let mut columns = Self::default();
+        for cluster in clusters {
+            let reported = cluster.summary.iter().flat_map(|summary| summary.allocatable.keys());
+            let modelled = cluster.grades.iter().flat_map(|grade| grade.min.keys());
+            for name in reported.chain(modelled) {
+                if !columns.names.contains_key(name) {
+                    columns.names.insert(name.clone(), columns.names.len());
+                }
+            }
+        }
+        columns
+    }
+
+    /// What one replica requests. `claim`: which nodes it can run on; it matters where nodes are reported.
+    pub fn demand<'a>(&self, requests: Option<&'a Resources>, claim: Option<&'a NodeClaim>) -> Demand<'a> {
+        let asks = requests.into_iter().flatten();
+        Demand {
+            only_a_slot: requests.is_none(),
+            asks: asks
+                .map(|(name, quantity)| (self.names.get(name).copied(), amount(name, *quantity)))
+                .filter(|(_, amount)| *amount > 0)
+                .collect(),
+            requests,
+            claim,
+        }
+    }
+
+    /// What a cluster has free.
+    pub fn room(&self, cluster: &Cluster) -> Room {
+        let Some(summary) = &cluster.summary else {
+            return Room::default();
+        };
+        let mut free = vec![0; self.names.len()];
+        for name in summary.allocatable.keys() {
+            if let Some(column) = self.names.get(name) {
+                free[*column] = summary.free(name).max(0);
+            }
+        }
+        Room {
+            known: true,
+            pods: summary.free_pods(),
+            free: free.into(),
+            models: self.models(cluster),
+            nodes: cluster.nodes.clone(),
+        }
+    }
+
+    fn models(&self, cluster: &Cluster) -> Option<Models> {
+        let counts = &cluster.summary.as_ref()?.nodes;
+        if counts.is_empty() || cluster.grades.is_empty() {
+            return None;
+        }
+        let mut named = vec![false; self.names.len()];
+        let mut least = |min: &Resources| -> Box<[i64]> {
+            let mut row = vec![0; self.names.len()];
+            for (name, quantity) in min {
+                if let Some(column) = self.names.get(name) {
+                    named[*column] = true;
+                    row[*column] = amount(name, *quantity);
+                }
+            }
+            row.into()
+        };
+        let rows: HashMap<i64, Box<[i64]>> = cluster
+            .grades
+            .iter()
+            .map(|grade| (grade.grade, least(&grade.min)))
+            .collect();
+        let grades = counts
+            .iter()
+            .filter(|(_, count)| *count > 0)
+            .filter_map(|(grade, count)| Some((rows.get(grade)?.clone(), *count)))
+            .collect();
+        Some(Models {
+            named: named.into(),
+            grades,
+        })
+    }
+}
+
+impl Room {
+    /// Replicas that still fit, by everything that is known.
+    pub fn replicas(&self, demand: &Demand<'_>) -> i64 {
+        if !self.known || self.pods == 0 {
+            return 0;
+        }
+        let by_sums = if demand.only_a_slot {
+            self.pods
+        } else {
+            self.pods.min(self.by_models(demand).unwrap_or_else(|| self.by_sums(demand)))
+        };
+        match (&self.nodes, demand.requests) {
+            (Some(nodes), Some(requests)) => by_sums.min(nodes::replicas(nodes, requests, demand.claim)),
+            _ => by_sums,
+        }
+    }
+
+    /// Replicas that fit into what is free in all.
+    pub fn by_sums(&self, demand: &Demand<'_>) -> i64 {
+        demand
+            .asks
+            .iter()
+            .map(|(column, request)| column.and_then(|at| self.free.get(at)).map_or(0, |free| free / request))
+            .min()
+            .unwrap_or(NO_LIMIT)
+    }
+
+    /// Replicas that fit onto modelled nodes, each taken as having exactly the least of its grade. `None`: there are no
+    /// models, or they do not name a resource that is requested, so that they cannot say (the reference counts that as
+    /// zero).
+    pub fn by_models(&self, demand: &Demand<'_>) -> Option<i64> {
+        let models = self.models.as_ref()?;
+        let named = |column: &Option<usize>| column.is_some_and(|at| models.named.get(at) == Some(&true));
+        if !demand.asks.iter().all(|(column, _)| named(column)) {
+            return None;
+        }
+        let on_one = |least: &[i64]| {
+            demand
+                .asks
+                .iter()
+                .map(|(column, request)| column.and_then(|at| least.get(at)).map_or(0, |has| has / request))
+                .min()
+                .unwrap_or(PODS_OF_MODELLED_NODE)
+                .min(PODS_OF_MODELLED_NODE)
+        };
+        let fits = models.grades.iter().map(|(least, count)| on_one(least).saturating_mul(*count));
+        Some(fits.fold(0, i64::saturating_add))
+    }
+}
