@@ -117,7 +117,10 @@ impl Grading {
     /// Counts nodes, given by what they have free and how many such there are, into the grades. Those below every grade
     /// are not counted.
     #[must_use]
-    pub fn count<'n>(&self, nodes: impl IntoIterator<Item = (&'n BTreeMap<String, Quantity>, u64)>) -> Vec<Tally> {
+    pub fn count<'n>(
+        &self,
+        nodes: impl IntoIterator<Item = (&'n BTreeMap<String, Quantity>, u64)>,
+    ) -> Vec<Tally> {
         let mut tallies = vec![Tally::default(); self.grades.len()];
         for (free, number) in nodes {
             let size = self.size(free);

@@ -65,6 +65,10 @@ reasons! {
     OverrideFailed stays,
     /// The policy names override policies that do not exist yet.
     AwaitingOverrides stays,
+    /// The policy names a PriorityClass that is not on the hub; its priority counts as 0.
+    AwaitingPriorityClass stays,
+    /// The policy leaves scheduling to another scheduler; clusters and replicas are what that one writes.
+    AwaitingScheduler stays,
     /// The policy that placed the template is gone or selects it no longer; what runs goes on unchanged.
     PolicyGone stays,
     /// The template cannot be read or rendered for a cluster.

@@ -99,7 +99,14 @@ fn same(expected: &Value, found: &Value) -> bool {
 }
 
 /// Members whose values are quantities by resource.
-const QUANTITIES: [&str; 4] = ["resourceRequest", "allocatable", "allocated", "allocating"];
+const QUANTITIES: [&str; 6] = [
+    "resourceRequest",
+    "allocatable",
+    "allocated",
+    "allocating",
+    "resources",
+    "usage",
+];
 
 /// Quantities are compared by value: `1000m` is `1`.
 fn same_quantities(expected: &Value, found: &Value) -> bool {

@@ -1,16 +1,20 @@
 //! The binding object: ResourceBinding or ClusterResourceBinding of `work.karmada.io/v1alpha2`.
 
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::names::WORK_NAME_ANNOTATION;
 use super::template::Template;
+use super::wanted::Wanted;
 use crate::divide::Share;
+use crate::failover::{EvictionTask, PurgeMode};
 use crate::matching::Claim;
 use crate::naming;
 use crate::policy::{
     AnyPropagationPolicy, CLUSTER_POLICY_ID_LABEL, CLUSTER_POLICY_NAME_ANNOTATION, POLICY_ID_LABEL,
     POLICY_NAME_ANNOTATION, POLICY_NAMESPACE_ANNOTATION, PolicyRef, Suspension,
 };
+use crate::schedule::trigger::reschedule_required;
 
 /// Label with the binding's own id, on the binding and its works.
 pub const BINDING_ID_LABEL: &str = "resourcebinding.karmada.io/permanent-id";
@@ -42,7 +46,12 @@ pub(super) struct Former {
     pub(super) shares: Vec<Share>,
     pub(super) group: Option<String>,
     pub(super) suspension: Option<Suspension>,
+    /// Clusters it is being moved away from.
     pub(super) evicted: Vec<String>,
+    /// Those of them whose copy stays for now.
+    pub(super) staying: Vec<String>,
+    /// The placement it was scheduled by, as JSON.
+    pub(super) applied_placement: Option<String>,
     pub(super) preserve: bool,
     /// `rescheduleTriggeredAt` was set since the last scheduling.
     pub(super) asks_for_a_new_start: bool,
@@ -60,6 +69,10 @@ impl Former {
         );
         let spec = &binding["spec"];
         let items = |key: &str| spec[key].as_array().into_iter().flatten();
+        let tasks: Vec<EvictionTask> = items("gracefulEvictionTasks")
+            .filter_map(|task| EvictionTask::deserialize(task).ok())
+            .collect();
+        let leaving = tasks.iter();
         Self {
             claim: claim(labels, notes),
             shares: items("clusters")
@@ -72,12 +85,17 @@ impl Former {
                 .collect(),
             group: text(notes, AFFINITY_GROUP_ANNOTATION).map(str::to_owned),
             suspension: serde_json::from_value(spec["suspension"].clone()).ok().flatten(),
-            evicted: items("gracefulEvictionTasks")
-                .filter_map(|t| Some(text(t, "fromCluster")?.to_owned()))
+            evicted: leaving.clone().map(|task| task.from_cluster.clone()).collect(),
+            staying: leaving
+                .filter(|task| task.purge_mode != Some(PurgeMode::Directly))
+                .map(|task| task.from_cluster.clone())
                 .collect(),
+            applied_placement: text(notes, APPLIED_PLACEMENT_ANNOTATION).map(str::to_owned),
             preserve: spec["preserveResourcesOnDeletion"] == true,
-            asks_for_a_new_start: text(spec, "rescheduleTriggeredAt")
-                .is_some_and(|trigger| text(notes, RESCHEDULED_ANNOTATION) != Some(trigger)),
+            asks_for_a_new_start: text(spec, "rescheduleTriggeredAt").is_some_and(|trigger| {
+                reschedule_required(Some(trigger), binding["status"]["lastScheduledTime"].as_str())
+                    && text(notes, RESCHEDULED_ANNOTATION) != Some(trigger)
+            }),
         }
     }
 }
@@ -169,12 +187,15 @@ pub(super) struct State<'a> {
     pub(super) name: &'a str,
     pub(super) work: &'a str,
     pub(super) policy: &'a AnyPropagationPolicy,
-    pub(super) replicas: i64,
-    pub(super) requirements: Option<Value>,
+    pub(super) wanted: &'a Wanted,
     pub(super) shares: &'a [Share],
     /// Was scheduled in this pass, so that placement and group are noted down.
-    pub(super) scheduled: bool,
+    pub(super) noted: bool,
     pub(super) group: Option<&'a str>,
+    /// Each target has one whole set of components.
+    pub(super) whole_sets: bool,
+    /// The priority of the class that the policy names.
+    pub(super) priority: Option<i64>,
     pub(super) suspension: Option<&'a Suspension>,
 }
 
@@ -215,7 +236,7 @@ pub(super) fn build(former: Option<&Value>, state: &State<'_>) -> Value {
         WORK_NAME_ANNOTATION,
         (state.work != plain).then(|| json!(state.work)),
     );
-    if state.scheduled {
+    if state.noted {
         let placement = match &state.policy.placement_json {
             Value::Null => "{}".to_owned(),
             placement => placement.to_string(),
@@ -263,9 +284,18 @@ fn spec(binding: &mut Value, state: &State<'_>, edited: bool) {
     let clusters: Vec<Value> = state
         .shares
         .iter()
-        .map(|share| match share.replicas {
-            0 => json!({"name": share.cluster}),
-            replicas => json!({"name": share.cluster, "replicas": replicas}),
+        .map(|share| {
+            let mut row = json!({"name": share.cluster});
+            if share.replicas != 0 {
+                row["replicas"] = json!(share.replicas);
+            }
+            if state.whole_sets {
+                let components = state.wanted.components.iter();
+                row["components"] = components
+                    .map(|one| json!({"name": one.name, "replicas": one.replicas}))
+                    .collect();
+            }
+            row
         })
         .collect();
     let scheduler = if policy.scheduler_name.is_empty() {
@@ -286,12 +316,37 @@ fn spec(binding: &mut Value, state: &State<'_>, edited: bool) {
             placement.clone()
         },
     );
+    let wanted = state.wanted;
     set_or_remove(
         spec,
         "replicas",
-        (state.replicas != 0).then(|| json!(state.replicas)),
+        (wanted.replicas != 0).then(|| json!(wanted.replicas)),
     );
-    set_or_remove(spec, "replicaRequirements", state.requirements.clone());
+    set_or_remove(
+        spec,
+        "replicaRequirements",
+        wanted.requirements.as_ref().map(|required| json!(required)),
+    );
+    set_or_remove(
+        spec,
+        "components",
+        (!wanted.components.is_empty()).then(|| json!(wanted.components)),
+    );
+    set_or_remove(
+        spec,
+        "workloadAffinityGroups",
+        (!wanted.groups.is_empty()).then(|| json!(wanted.groups)),
+    );
+    set_or_remove(
+        spec,
+        "schedulePriority",
+        state.priority.map(|priority| json!({"priority": priority})),
+    );
+    set_or_remove(
+        spec,
+        "failover",
+        policy.failover.as_ref().map(|failover| json!(failover)),
+    );
     set_or_remove(spec, "clusters", (!clusters.is_empty()).then(|| json!(clusters)));
     set_or_remove(
         spec,

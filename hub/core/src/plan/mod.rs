@@ -9,9 +9,10 @@ mod binding;
 mod names;
 mod pass;
 mod template;
+mod wanted;
 mod works;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use interpreter::Interpreter;
@@ -29,9 +30,10 @@ pub use template::{Inert, Template};
 
 use crate::cluster::Cluster;
 use crate::divide::Share;
+use crate::fleet::Fleet;
 use crate::matching::{self, Passed, PassedOver, PolicyIndex};
 use crate::policy::{AnyOverridePolicy, AnyPropagationPolicy, PolicyRef};
-use crate::schedule::Refusal;
+use crate::schedule::{self, Assessment, Refusal};
 
 use binding::Former;
 use pass::Pass;
@@ -39,11 +41,13 @@ use pass::Pass;
 /// Everything a plan reads besides the template.
 #[derive(Clone, Debug, Default)]
 pub struct World {
-    policies: PolicyIndex,
-    overrides: Vec<AnyOverridePolicy>,
-    clusters: Vec<Cluster>,
-    skipped_namespaces: Vec<String>,
-    unreadable: Vec<(PolicyRef, String)>,
+    policies: Arc<PolicyIndex>,
+    overrides: Arc<[AnyOverridePolicy]>,
+    fleet: Arc<Fleet>,
+    /// Values of the PriorityClasses on the hub.
+    priorities: Arc<BTreeMap<String, i64>>,
+    skipped_namespaces: Arc<[String]>,
+    unreadable: Arc<[(PolicyRef, String)]>,
 }
 
 impl World {
@@ -78,14 +82,36 @@ impl World {
             }
         }
         rules.sort_by(|a, b| a.reference.cmp(&b.reference));
-        let mut clusters: Vec<Cluster> = clusters.into_iter().map(Cluster::read).collect();
-        clusters.sort_by(|a, b| a.name.cmp(&b.name));
+        let clusters = clusters.into_iter().map(Cluster::read).collect();
         Self {
-            policies: PolicyIndex::new(policies),
-            overrides: rules,
-            clusters,
-            skipped_namespaces,
-            unreadable,
+            policies: Arc::new(PolicyIndex::new(policies)),
+            overrides: rules.into(),
+            fleet: Arc::new(Fleet::new(clusters)),
+            priorities: Arc::default(),
+            skipped_namespaces: skipped_namespaces.into(),
+            unreadable: unreadable.into(),
+        }
+    }
+
+    /// The same policies with other clusters: for a capacity report, which changes nothing else.
+    #[must_use]
+    pub fn with_clusters(&self, clusters: Vec<Cluster>) -> Self {
+        Self {
+            fleet: Arc::new(Fleet::new(clusters)),
+            ..self.clone()
+        }
+    }
+
+    /// With the PriorityClass objects of the hub, which policies name in `schedulePriority`.
+    #[must_use]
+    pub fn with_priority_classes<'a>(self, classes: impl IntoIterator<Item = &'a Value>) -> Self {
+        let value = |class: &Value| {
+            let name = class["metadata"]["name"].as_str()?.to_owned();
+            Some((name, class["value"].as_i64()?))
+        };
+        Self {
+            priorities: Arc::new(classes.into_iter().filter_map(value).collect()),
+            ..self
         }
     }
 
@@ -101,14 +127,7 @@ impl World {
 
     /// The clusters, sorted by name.
     pub fn clusters(&self) -> &[Cluster] {
-        &self.clusters
-    }
-
-    fn cluster(&self, name: &str) -> Option<&Cluster> {
-        self.clusters
-            .binary_search_by(|cluster| cluster.name.as_str().cmp(name))
-            .ok()
-            .and_then(|i| self.clusters.get(i))
+        self.fleet.clusters()
     }
 }
 
@@ -170,7 +189,7 @@ pub struct Note {
 pub struct ScheduledCondition {
     /// Is it scheduled?
     pub status: bool,
-    /// The reference's reason: `Success`, `NoClusterFit`, `Unschedulable` or `SchedulerError`.
+    /// The reference's reason: `Success`, `NoClusterFit`, `Unschedulable`, `QuotaExceeded` or `SchedulerError`.
     pub reason: &'static str,
     /// In words.
     pub message: String,
@@ -197,8 +216,12 @@ pub struct TemplatePlan {
     pub scheduled: Option<ScheduledCondition>,
     /// Where it goes, with replicas; what `spec.clusters` of the binding says.
     pub targets: Vec<Share>,
-    /// Clusters that were not chosen, and why.
+    /// Why no cluster fits, if none does.
     pub refused: Vec<(String, Refusal)>,
+    /// Clusters whose room decides whether another try can work; empty: it was placed, or room is not what is missing.
+    pub waits_for: BTreeSet<String>,
+    /// Among templates that wait to be planned, those of higher priority go first.
+    pub priority: i64,
     /// Reasons for everything else.
     pub notes: Vec<Note>,
 }
@@ -216,6 +239,8 @@ impl TemplatePlan {
             scheduled: None,
             targets: Vec::new(),
             refused: Vec::new(),
+            waits_for: BTreeSet::new(),
+            priority: 0,
             notes: Vec::new(),
         }
     }
@@ -293,6 +318,34 @@ pub fn plan_template(
         None => pass.without_policy(inert, names, &mut plan),
     }
     plan
+}
+
+/// What filters and estimates say about every cluster for a template that a policy holds, by name; nothing if none does.
+/// It decides nothing; [`plan_template`] did that by the same rules.
+pub fn assess_template(
+    world: &World,
+    template: &Template,
+    binding: Option<&Value>,
+    interpreter: &dyn Interpreter,
+    names: &NameIndex,
+) -> Vec<Assessment> {
+    let former = binding.map(Former::read).unwrap_or_default();
+    let inert = template.inert().is_some();
+    let decision = match inert {
+        true => matching::Decision::default(),
+        false => matching::decide(&world.policies, &template.subject(), former.claim.as_ref()),
+    };
+    let Some(policy) = decision.holder else {
+        return Vec::new();
+    };
+    let name = binding.and_then(|binding| binding["metadata"]["name"].as_str()).unwrap_or_default();
+    match wanted::Wanted::read(template, policy, interpreter) {
+        Ok(wanted) => {
+            let peers = wanted.peers(template, name, names);
+            schedule::assess(&world.fleet, &wanted.request(template, policy, &former, peers.as_ref()))
+        }
+        Err(_) => Vec::new(),
+    }
 }
 
 /// Withdraws what a deleted template left behind. `held` as in [`Previous`]; `binding` if it is still stored.

@@ -2,20 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use interpreter::{InterpretError, Interpreter, Kind, Operation, Replicas};
+use interpreter::Interpreter;
 use serde_json::Value;
 use shared::reason::Reason;
 
 use super::binding::{self, Former, merge_suspension};
 use super::names::NameIndex;
 use super::template::{Inert, Template};
+use super::wanted::Wanted;
 use super::{
     BindingChange, Previous, ScheduledCondition, TemplatePlan, Withdrawal, World, delete_mode, works,
 };
 use crate::cluster::Cluster;
 use crate::divide::Share;
 use crate::policy::{AnyPropagationPolicy, ConflictResolution, Suspension};
-use crate::schedule::{self, EmptyShares, Request, ScheduleError};
+use crate::schedule::outcome::{self, Attempt};
+use crate::schedule::{self, ScheduleError, component, trigger};
 
 /// One pass over one template.
 pub(super) struct Pass<'a> {
@@ -77,8 +79,8 @@ impl Pass<'_> {
             );
             return;
         }
-        let replicas = match self.replicas() {
-            Ok(replicas) => replicas,
+        let wanted = match Wanted::read(self.template, policy, self.interpreter) {
+            Ok(wanted) => wanted,
             Err(problem) => {
                 let message = problem.to_string();
                 plan.targets = self.former.shares.clone();
@@ -91,24 +93,21 @@ impl Pass<'_> {
                 return;
             }
         };
+        plan.priority = self.priority(policy, plan);
         let suspension = merge_suspension(self.former.suspension.as_ref(), policy.spec.suspension.as_ref());
-        let group = self.schedule(policy, replicas.as_ref(), suspension.as_ref(), plan);
+        let result = self.schedule(policy, &wanted, suspension.as_ref(), names, plan);
         let work = names.work_name(&self.template.key);
         let state = binding::State {
             template: self.template,
             name: &plan.binding_name,
             work: &work,
             policy,
-            replicas: replicas.as_ref().map_or(0, |r| r.replicas),
-            requirements: replicas
-                .as_ref()
-                .and_then(|r| serde_json::to_value(r.requirements.as_ref()?).ok()),
+            wanted: &wanted,
             shares: &plan.targets,
-            scheduled: plan
-                .scheduled
-                .as_ref()
-                .is_some_and(|condition| matches!(condition.reason, "Success" | "NoClusterFit")),
-            group: group.as_deref(),
+            noted: result.noted,
+            group: result.group.as_deref(),
+            whole_sets: result.whole_sets,
+            priority: policy.spec.schedule_priority.as_ref().map(|_| plan.priority),
             suspension: suspension.as_ref(),
         };
         let binding = binding::build(self.previous.binding, &state);
@@ -116,15 +115,32 @@ impl Pass<'_> {
         if self.previous.binding != Some(&binding) {
             plan.binding = BindingChange::Put(Box::new(binding.clone()));
         }
-        let divides = replicas.is_some();
         let targets = plan.targets.clone();
         let of_policy = OfPolicy {
             policy,
             suspension: suspension.as_ref(),
             binding: &binding,
-            divides,
+            divides: wanted.divides,
         };
         self.place(&targets, Some(&of_policy), names, plan);
+    }
+
+    /// The priority of the class that the policy names; 0 without one. A class that is not there counts as 0 and is told.
+    fn priority(&self, policy: &AnyPropagationPolicy, plan: &mut TemplatePlan) -> i64 {
+        let Some(wanted) = &policy.spec.schedule_priority else {
+            return 0;
+        };
+        let name = &wanted.priority_class_name;
+        match self.world.priorities.get(name) {
+            Some(value) => *value,
+            None => {
+                plan.note(
+                    Reason::AwaitingPriorityClass,
+                    format!("{} names PriorityClass {name:?}, which is not on the hub; its priority counts as 0", policy.reference),
+                );
+                0
+            }
+        }
     }
 
     fn missing_override<'p>(&self, policy: &'p AnyPropagationPolicy) -> Option<&'p str> {
@@ -142,85 +158,104 @@ impl Pass<'_> {
             .find(|name| !exists(name))
     }
 
-    /// Replicas and requirements of the effective template; `None`: the kind has no replicas.
-    fn replicas(&self) -> Result<Option<Replicas>, InterpretError> {
-        let object = &*self.template.object;
-        let kind = Kind::of(object)?;
-        if !self.interpreter.supports(&kind, Operation::InterpretReplica) {
-            return Ok(None);
-        }
-        self.interpreter
-            .get_replicas(&interpreter::effective(object))
-            .map(Some)
-    }
-
-    /// Fills in targets, refusals and condition; returns the affinity group in use.
+    /// Fills in targets, refusals and condition.
     fn schedule(
         &self,
         policy: &AnyPropagationPolicy,
-        replicas: Option<&Replicas>,
+        wanted: &Wanted,
         suspension: Option<&Suspension>,
+        names: &NameIndex,
         plan: &mut TemplatePlan,
-    ) -> Option<String> {
+    ) -> Scheduled {
+        let kept = Scheduled {
+            group: self.former.group.clone(),
+            whole_sets: component::are_counted(wanted.components.len(), &policy.spec.placement),
+            noted: false,
+        };
         if suspension.is_some_and(|suspension| suspension.scheduling == Some(true)) {
             plan.targets = self.former.shares.clone();
             plan.note(
                 Reason::Suspended,
                 "scheduling is suspended on the binding; clusters and replicas stay as they are",
             );
-            return self.former.group.clone();
+            return kept;
         }
-        let requests = replicas.and_then(|r| r.requirements.as_ref()).map(|required| {
-            let read = |(name, text): (&String, &String)| Some((name.clone(), text.parse().ok()?));
-            required.resource_request.iter().filter_map(read).collect()
-        });
-        let request = Request {
-            api_version: &self.template.api_version,
-            kind: &self.template.key.kind,
-            uid: &self.template.uid,
-            replicas: replicas.map_or(0, |r| r.replicas),
-            workload: replicas.is_some(),
-            requests: requests.as_ref(),
+        let scheduler = policy.spec.scheduler_name.as_str();
+        if !is_our_scheduler(scheduler) {
+            plan.targets = self.former.shares.clone();
+            plan.note(
+                Reason::AwaitingScheduler,
+                format!("the scheduler {scheduler:?} decides; clusters and replicas are what it wrote on the binding"),
+            );
+            return kept;
+        }
+        let state = trigger::State {
             placement: &policy.spec.placement,
-            previous: &self.former.shares,
+            applied: self.former.applied_placement.as_deref(),
             observed_group: self.former.group.as_deref(),
+            replicas: wanted.replicas,
+            has_requirements: wanted.divides,
+            components: wanted.components.len(),
+            shares: &self.former.shares,
             fresh: self.former.asks_for_a_new_start,
-            evicted: &self.former.evicted,
-            empty_shares: EmptyShares::KeepAtZero,
         };
-        match schedule::schedule(&self.world.clusters, &request) {
+        let success = ScheduledCondition {
+            status: true,
+            reason: "Success",
+            message: format!("placed by {}", policy.reference),
+        };
+        if trigger::trigger(&self.world.fleet, &state).is_none() {
+            plan.targets = self.former.shares.clone();
+            plan.note(Reason::Scheduled, words(&plan.targets, wanted.divides));
+            plan.scheduled = Some(success);
+            return kept;
+        }
+        let peers = wanted.peers(self.template, &plan.binding_name, names);
+        let request = wanted.request(self.template, policy, self.former, peers.as_ref());
+        match schedule::schedule(&self.world.fleet, &request) {
             Ok(placed) => {
-                plan.scheduled = Some(ScheduledCondition {
-                    status: true,
-                    reason: "Success",
-                    message: format!("placed by {}", policy.reference),
-                });
-                plan.note(Reason::Scheduled, words(&placed.targets, replicas.is_some()));
+                plan.scheduled = Some(success);
+                plan.note(Reason::Scheduled, words(&placed.targets, wanted.divides));
                 plan.targets = in_former_order(placed.targets, &self.former.shares);
-                plan.refused = placed.refused;
-                placed.group
+                Scheduled {
+                    group: placed.group,
+                    whole_sets: placed.whole_sets,
+                    noted: true,
+                }
             }
             Err(error) => {
                 let message = format!("{}: {error}", policy.reference);
-                let reason = error.reason();
-                let code = match error {
-                    ScheduleError::NoClusterFit { refused, .. } => {
-                        plan.refused = refused;
-                        Reason::NoClusterFits
-                    }
+                let verdict = Attempt {
+                    failed: Some(&error),
+                    not_stored: None,
+                }
+                .verdict();
+                let code = match &error {
+                    ScheduleError::NoClusterFit { .. } => Reason::NoClusterFits,
                     ScheduleError::Unschedulable(_) => Reason::Unschedulable,
                     ScheduleError::Spread(_) | ScheduleError::NoClusterSelected => Reason::SpreadNotMet,
+                    ScheduleError::QuotaExceeded(_) => Reason::QuotaExceeded,
                 };
-                if code != Reason::NoClusterFits {
+                let drops = matches!(error, ScheduleError::NoClusterFit { .. });
+                if drops {
+                    if let ScheduleError::NoClusterFit { refused, .. } = error {
+                        plan.refused = refused;
+                    }
+                } else {
                     plan.targets = self.former.shares.clone();
+                    let candidates = schedule::assess(&self.world.fleet, &request).into_iter();
+                    plan.waits_for = candidates
+                        .filter(|one| one.refusal.is_none())
+                        .map(|one| one.cluster)
+                        .collect();
                 }
                 plan.note(code, message.clone());
                 plan.scheduled = Some(ScheduledCondition {
-                    status: false,
-                    reason,
+                    status: verdict.scheduled,
+                    reason: verdict.reason,
                     message,
                 });
-                self.former.group.clone()
+                Scheduled { noted: drops, ..kept }
             }
         }
     }
@@ -235,13 +270,13 @@ impl Pass<'_> {
     ) {
         let mut wanted: Vec<(&Cluster, i64)> = targets
             .iter()
-            .filter_map(|share| Some((self.world.cluster(&share.cluster)?, share.replicas)))
+            .filter_map(|share| Some((self.world.fleet.get(&share.cluster)?, share.replicas)))
             .collect();
         if self.everywhere {
             let chosen: BTreeSet<&str> = targets.iter().map(|share| share.cluster.as_str()).collect();
             let rest = self
                 .world
-                .clusters
+                .clusters()
                 .iter()
                 .filter(|c| !c.deleting && !chosen.contains(c.name.as_str()));
             wanted.extend(rest.map(|cluster| (cluster, 0)));
@@ -271,7 +306,12 @@ impl Pass<'_> {
             binding: of_policy.map(|of| of.binding),
         };
         render.all(&wanted, plan);
-        let keeps: BTreeSet<&str> = wanted.iter().map(|(cluster, _)| cluster.name.as_str()).collect();
+        // The old copy stays while the object is being moved away gracefully.
+        let keeps: BTreeSet<&str> = wanted
+            .iter()
+            .map(|(cluster, _)| cluster.name.as_str())
+            .chain(self.former.staying.iter().map(String::as_str))
+            .collect();
         let mode = delete_mode(render.preserve);
         plan.withdraw = self
             .previous
@@ -302,10 +342,24 @@ struct OfPolicy<'a> {
     divides: bool,
 }
 
+/// How scheduling ended, beside the targets.
+struct Scheduled {
+    group: Option<String>,
+    /// Each target has one whole set of components.
+    whole_sets: bool,
+    /// Placement and group are noted down on the binding.
+    noted: bool,
+}
+
+/// Is it the hub's own scheduler?
+fn is_our_scheduler(name: &str) -> bool {
+    matches!(name, "" | "default-scheduler")
+}
+
 fn words(targets: &[Share], with_replicas: bool) -> String {
-    let one = |share: &Share| match with_replicas {
-        true => format!("{}:{}", share.cluster, share.replicas),
-        false => share.cluster.clone(),
-    };
-    format!("{{{}}}", targets.iter().map(one).collect::<Vec<_>>().join(", "))
+    if with_replicas {
+        return format!("{{{}}}", outcome::words(targets));
+    }
+    let names: Vec<&str> = targets.iter().map(|share| share.cluster.as_str()).collect();
+    format!("{{{}}}", names.join(", "))
 }

@@ -41,12 +41,6 @@ fn propagation(spec: &Value, errors: &mut Errors) {
             );
         }
     }
-    if is_set(&spec["placement"]["workloadAffinity"]) {
-        errors.not_yet(
-            "spec.placement.workloadAffinity",
-            "affinity between workloads is not supported yet",
-        );
-    }
 }
 
 /// Warns about what is kept and does not act, and about what acts on nothing.

@@ -6,11 +6,20 @@ use crate::policy::Placement;
 /// Is the workload placed as whole sets? It is if it has components and the policy wants exactly one cluster. Otherwise it
 /// goes to every selected cluster, as it is.
 pub fn are_whole_sets(components: &[Component], placement: &Placement) -> bool {
-    let exactly_one = placement
+    !components.is_empty() && wants_one_cluster(placement)
+}
+
+/// Does the policy want exactly one cluster?
+pub fn wants_one_cluster(placement: &Placement) -> bool {
+    placement
         .spread_constraints
         .iter()
-        .any(|one| one.spread_by_field == "cluster" && (one.min_groups, one.max_groups) == (1, 1));
-    !components.is_empty() && exactly_one
+        .any(|one| one.spread_by_field == "cluster" && (one.min_groups, one.max_groups) == (1, 1))
+}
+
+/// Are components counted on the targets? One kind of pods alone is a plain workload, which has no counts by component.
+pub fn are_counted(components: usize, placement: &Placement) -> bool {
+    components > 1 && wants_one_cluster(placement)
 }
 
 /// Is it a workload at all: has it replicas, requirements or components?

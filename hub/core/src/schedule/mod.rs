@@ -304,8 +304,7 @@ fn attempt(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, ScheduleError
     Ok(Placed {
         targets: assign(&selected, request)?,
         group: None,
-        // One kind of pods is a plain workload; it has no counts by component.
-        whole_sets: whole_sets && request.components.len() > 1,
+        whole_sets: component::are_counted(request.components.len(), request.placement),
     })
 }
 

@@ -101,9 +101,30 @@ pub fn status(old: &Value, generation: i64, noted: &Noted<'_>, now: &str) -> Val
     Value::Object(status)
 }
 
-/// The event about an attempt, told on the binding and on its template.
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About {
+    /// The binding.
+    Binding,
+    /// The template that it is for.
+    Template,
+}
+
+impl About {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Binding => "binding",
+            Self::Template => "resourceTemplate",
+        }
+    }
+}
+
+/// The event about an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
+    /// What it is told on.
+    pub on: [About; 2],
     /// Is it a warning?
     pub warning: bool,
     /// The reference's reason.
@@ -116,11 +137,13 @@ pub struct Event {
 pub fn event(outcome: Result<&[Share], &str>, context: &str) -> Event {
     match outcome {
         Ok(targets) => Event {
+            on: [About::Binding, About::Template],
             warning: false,
             reason: "ScheduleBindingSucceed",
-            message: format!("{context}. Result: {}", words(targets)),
+            message: format!("{context}. Result: {{{}}}", words(targets)),
         },
         Err(problem) => Event {
+            on: [About::Binding, About::Template],
             warning: true,
             reason: "ScheduleBindingFailed",
             message: problem.to_owned(),
@@ -128,8 +151,8 @@ pub fn event(outcome: Result<&[Share], &str>, context: &str) -> Event {
     }
 }
 
-/// A result in words: `{cluster:replicas, cluster:replicas}`.
+/// A result in words: `cluster:replicas, cluster:replicas`.
 pub fn words(targets: &[Share]) -> String {
     let one = |share: &Share| format!("{}:{}", share.cluster, share.replicas);
-    format!("{{{}}}", targets.iter().map(one).collect::<Vec<_>>().join(", "))
+    targets.iter().map(one).collect::<Vec<_>>().join(", ")
 }

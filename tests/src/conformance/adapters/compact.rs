@@ -1,13 +1,18 @@
 //! The cases' compact forms of clusters, candidates and targets, as the planner's types.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use hub_core::cluster::{Cluster, Taint};
+use hub_core::cluster::{Apis, Cluster, Taint};
 use hub_core::divide::Share;
-use hub_core::estimate::{Grade, Summary, resources};
+use hub_core::estimate::quotas::Promise;
+use hub_core::estimate::{Component, Grade, Summary, resources};
 use hub_core::schedule::Candidate;
+use interpreter::NodeClaim;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use shared::time::UnixSeconds;
 
 /// Reads a member of an input; absent and null mean the type's zero value.
 pub(super) fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
@@ -45,13 +50,18 @@ pub(super) fn cluster(compact: &Value) -> Cluster {
         key: text(&taint["key"]),
         value: text(&taint["value"]),
         effect: text(&taint["effect"]),
+        added: taint["timeAdded"].as_str().and_then(UnixSeconds::parse_rfc3339),
     };
-    let kinds = |group: &Value| -> Vec<(String, String)> {
-        strings(&group["kinds"])
-            .into_iter()
-            .map(|kind| (text(&group["groupVersion"]), kind))
-            .collect()
-    };
+    let mut kinds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for group in items(&compact["apis"]) {
+        kinds
+            .entry(text(&group["groupVersion"]))
+            .or_default()
+            .extend(strings(&group["kinds"]));
+    }
+    // Lists of the cases are complete unless a condition says otherwise.
+    let partial = items(&compact["conditions"])
+        .any(|one| one["type"] == "CompleteAPIEnablements" && one["status"] != "True");
     let grade = |grade: &Value| Grade {
         grade: number(&grade["grade"]),
         min: items(&grade["ranges"])
@@ -68,7 +78,8 @@ pub(super) fn cluster(compact: &Value) -> Cluster {
         deleting: compact["deleting"] == true,
         summary: summary(&compact["summary"]),
         grades: items(&compact["models"]).map(grade).collect(),
-        apis: Some(items(&compact["apis"]).flat_map(kinds).collect()),
+        apis: Some(Arc::new(Apis { kinds, partial })),
+        ..Cluster::default()
     }
 }
 
@@ -98,15 +109,48 @@ impl Candidates {
     }
 
     pub(super) fn all(&self) -> Vec<Candidate<'_>> {
-        let candidate = |(cluster, numbers): (_, &Value)| Candidate {
-            cluster,
-            score: number(&numbers["score"]),
-            available: number(&numbers["availableReplicas"]),
-            allocatable: number(&numbers["allocatableReplicas"]),
-            overflow: usize::try_from(number(&numbers["overflowOrder"])).unwrap_or(0),
-        };
+        let mut names: Vec<&str> = self.clusters.iter().map(|one| one.name.as_str()).collect();
+        names.sort_unstable();
+        let place = |cluster: &Cluster| names.binary_search(&cluster.name.as_str()).unwrap_or(0);
+        let candidate = |(cluster, numbers)| candidate(cluster, place(cluster), numbers);
         self.clusters.iter().zip(&self.numbers).map(candidate).collect()
     }
+}
+
+fn candidate<'c>(cluster: &'c Cluster, place: usize, numbers: &Value) -> Candidate<'c> {
+    Candidate {
+        cluster,
+        place,
+        score: number(&numbers["score"]),
+        available: number(&numbers["availableReplicas"]),
+        allocatable: number(&numbers["allocatableReplicas"]),
+        overflow: usize::try_from(number(&numbers["overflowOrder"])).unwrap_or(0),
+    }
+}
+
+pub(super) fn component(one: &Value) -> Component {
+    let required = &one["replicaRequirements"];
+    Component {
+        name: text(&one["name"]),
+        replicas: number(&one["replicas"]),
+        requests: resources(&required["resourceRequest"]),
+        claim: NodeClaim::deserialize(&required["nodeClaim"]).ok(),
+        priority_class: text(&required["priorityClassName"]),
+    }
+}
+
+pub(super) fn components(list: &Value) -> Vec<Component> {
+    items(list).map(component).collect()
+}
+
+/// In-flight workloads of a case.
+pub(super) fn promises(list: &Value) -> Vec<Promise> {
+    items(list)
+        .map(|one| Promise {
+            namespace: text(&one["namespace"]),
+            components: components(&one["components"]),
+        })
+        .collect()
 }
 
 pub(super) fn shares(value: &Value) -> Vec<Share> {

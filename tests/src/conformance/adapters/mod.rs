@@ -2,6 +2,9 @@
 
 mod apply;
 mod compact;
+mod deciding;
+mod estimating;
+mod failover;
 mod interpretation;
 mod lua;
 mod naming;
@@ -30,6 +33,7 @@ pub(super) fn answer(set: &CaseSet, case: &Case) -> Answer {
         "interpreter" | "thirdparty" => interpretation::answer(case),
         "lua" => lua::answer(case),
         "naming" => naming::answer(case),
+        "failover" => failover::answer(case),
         _ => Answer::Unsupported,
     }
 }

@@ -1,18 +1,25 @@
-//! `scheduler/*`: stage 6, `hub_core::{schedule, divide, estimate}`.
+//! `scheduler/*`: stage 6, `hub_core::{schedule, divide}`.
 
 use std::collections::BTreeMap;
 
 use hub_core::cluster::Cluster;
-use hub_core::divide::dynamic::{self, ByRoom};
-use hub_core::divide::{self, TieRule};
-use hub_core::estimate::{self, Resources, resources};
+use hub_core::divide::dynamic::{self, ByRoom, Room};
+use hub_core::divide::{self, Share, TieRule};
+use hub_core::estimate::{Resources, resources};
+use hub_core::fleet::Fleet;
+use hub_core::naming;
 use hub_core::policy::{ClusterPreferences, Placement, ReplicaScheduling};
+use hub_core::schedule::peers::{AffinityGroups, Peer, Peers};
 use hub_core::schedule::spread::{self, Group, Region, SpreadError};
-use hub_core::schedule::{self, Candidate, EmptyShares, Filter, Request, ScheduleError, Strategy};
+use hub_core::schedule::{
+    self, Asked, Candidate, EmptyShares, Filter, Request, ScheduleError, Strategy, component, trigger,
+};
 use serde_json::{Value, json};
 
 use super::super::{Answer, Case};
-use super::compact::{Candidates, cluster, items, names, number, read, shares, summary, targets, text};
+use super::compact::{
+    Candidates, cluster, components, items, names, number, read, shares, strings, targets, text,
+};
 
 pub(super) fn answer(case: &Case) -> Answer {
     let input = &case.input;
@@ -40,56 +47,36 @@ pub(super) fn answer(case: &Case) -> Answer {
         }
         "divideDynamic" => divide_dynamic(input),
         "assignDynamic" => assign_dynamic(input),
-        "allowedPods" => {
-            Answer::Result(json!({"pods": summary(&input["summary"]).unwrap_or_default().free_pods()}))
-        }
-        "estimateReplicasFromSummary" => {
-            let fits = summary(&input["summary"])
-                .unwrap_or_default()
-                .fits(&requests(input).unwrap_or_default());
-            Answer::Result(json!({"replicas": fits}))
-        }
-        "estimateReplicasFromModels" => {
-            match estimate::fits_by_models(&cluster(&input["cluster"]), &requests(input).unwrap_or_default())
-            {
-                Some(fits) => Answer::Result(json!({"replicas": fits})),
-                None => Answer::Error {
-                    kind: "Other",
-                    code: "",
-                },
-            }
-        }
-        "estimateReplicas" => estimate_replicas(input),
         "calcGroupScore" => group_score(input),
         "selectGroups" => select_groups(input),
         "selectBestClusters" => select_best(input),
         "selectBestClustersByRegion" => by_region(input),
         "selectClusters" => select_clusters(input),
         "filterCluster" => filter_cluster(input),
+        "groupClusters" => group_clusters(input),
+        "sortClusters" => sort_clusters(input),
+        "scoreCluster" => score_cluster(input),
         "assignReplicas" => assign(input),
         "schedule" => whole(input),
         _ => Answer::Unsupported,
     }
 }
 
-fn requests(input: &Value) -> Option<Resources> {
+pub(super) fn requests(input: &Value) -> Option<Resources> {
     let requirements = &input["replicaRequirements"];
     (!requirements.is_null()).then(|| resources(&requirements["resourceRequest"]))
 }
 
 fn static_weight(input: &Value) -> Answer {
-    let clusters: Vec<Cluster> = items(&input["candidates"])
-        .map(|one| cluster(&one["cluster"]))
-        .collect();
+    let candidates = Candidates::read(&input["candidates"]);
     let Ok(preference) =
         serde_json::from_value::<Option<ClusterPreferences>>(input["weightPreference"].clone())
     else {
         return Answer::error();
     };
-    let all: Vec<&Cluster> = clusters.iter().collect();
     let mut result = divide::static_weights(
         number(&input["replicas"]),
-        &all,
+        &candidates.all(),
         preference.as_ref(),
         &text(&input["uid"]),
     );
@@ -126,14 +113,22 @@ fn divide_dynamic(input: &Value) -> Answer {
     let Some(how) = by_room(input) else {
         return Answer::error();
     };
-    let (wanted, uid) = (number(&input["targetReplicas"]), text(&input["uid"]));
-    match dynamic::divide(
-        how,
-        wanted,
-        shares(&input["available"]),
-        &shares(&input["previous"]),
-        &uid,
-    ) {
+    let candidates = Candidates::read(&Value::Array(
+        items(&input["available"])
+            .map(|one| json!({"cluster": {"name": one["name"]}, "allocatableReplicas": one["replicas"]}))
+            .collect(),
+    ));
+    let held = shares(&input["previous"]);
+    let holds = |name: &str| {
+        held.iter()
+            .any(|share| share.cluster == name && share.replicas > 0)
+    };
+    let all = candidates.all();
+    let rooms = all
+        .iter()
+        .map(|one| Room::new(one, one.allocatable, holds(&one.cluster.name)));
+    let tie = TieRule::for_uid(&text(&input["uid"]));
+    match dynamic::divide(how, number(&input["targetReplicas"]), rooms.collect(), tie) {
         Ok(mut result) => {
             result.retain(|share| share.replicas > 0);
             Answer::Result(json!({"targets": targets(&result)}))
@@ -157,22 +152,6 @@ fn assign_dynamic(input: &Value) -> Answer {
         Ok(result) => Answer::Result(json!({"targets": targets(&result)})),
         Err(error) => schedule_error(&error.into()),
     }
-}
-
-fn estimate_replicas(input: &Value) -> Answer {
-    if input["assumed"]
-        .as_object()
-        .is_some_and(|assumed| !assumed.is_empty())
-    {
-        return Answer::Unsupported;
-    }
-    let requests = requests(input);
-    let estimate = |one: &Value| {
-        let cluster = cluster(one);
-        json!({"name": cluster.name, "replicas": estimate::replicas(&cluster, requests.as_ref())})
-    };
-    let targets: Vec<Value> = items(&input["clusters"]).map(estimate).collect();
-    Answer::Result(json!({"targets": targets}))
 }
 
 fn group_score(input: &Value) -> Answer {
@@ -271,9 +250,10 @@ fn select_clusters(input: &Value) -> Answer {
     ))
 }
 
-/// Calls `ask` with the request that a binding in the cases' form describes.
+/// Calls `ask` with the request that a binding in the cases' form describes. Components count only with their gate, as
+/// peers do; without it nobody tells the scheduler of them.
 fn with_request<T>(input: &Value, ask: impl FnOnce(&Request<'_>) -> T) -> Option<T> {
-    let (spec, status) = (&input["spec"], &input["status"]);
+    let (spec, status, gates) = (&input["spec"], &input["status"], &input["featureGates"]);
     let placement: Placement = read(&spec["placement"])?;
     let previous = shares(&spec["clusters"]);
     let evicted: Vec<String> = items(&spec["gracefulEvictionTasks"])
@@ -287,32 +267,69 @@ fn with_request<T>(input: &Value, ask: impl FnOnce(&Request<'_>) -> T) -> Option
     );
     let replicas = number(&spec["replicas"]);
     let requests = requests(spec);
-    let components = items(&spec["components"]).count();
-    // RFC 3339 in UTC: later is larger as text.
-    let (triggered, last) = (
-        spec["rescheduleTriggeredAt"].as_str(),
-        status["lastScheduledTime"].as_str(),
-    );
+    let listed = items(&spec["components"]).count();
+    let by_component = gates["MultiplePodTemplatesScheduling"] == true || gates.is_null();
+    let components = if by_component {
+        components(&spec["components"])
+    } else {
+        Vec::new()
+    };
+    let peers = (gates["WorkloadAffinity"] == true)
+        .then(|| peers(input))
+        .flatten();
     Some(ask(&Request {
         api_version: &api_version,
         kind: &kind,
+        namespace: resource["namespace"].as_str().unwrap_or_default(),
         uid: &uid,
         replicas,
-        workload: (replicas > 0 || requests.is_some()) && components <= 1,
+        workload: (replicas > 0 || requests.is_some()) && listed <= 1,
         requests: requests.as_ref(),
+        claim: None,
+        priority_class: "",
+        components: &components,
         placement: &placement,
         previous: &previous,
         observed_group: status["schedulerObservingAffinityName"].as_str(),
-        fresh: triggered
-            .zip(last)
-            .is_some_and(|(triggered, last)| triggered > last),
+        fresh: trigger::reschedule_required(
+            spec["rescheduleTriggeredAt"].as_str(),
+            status["lastScheduledTime"].as_str(),
+        ),
         evicted: &evicted,
+        peers: peers.as_ref(),
         empty_shares: if input["emptyWorkloadPropagation"] == true {
             EmptyShares::Keep
         } else {
             EmptyShares::Drop
         },
     }))
+}
+
+/// What other bindings allow; of two copies of one the newer counts.
+fn peers(input: &Value) -> Option<Peers> {
+    let spec = &input["spec"];
+    let groups: AffinityGroups = read(&spec["workloadAffinityGroups"])?;
+    let resource = &spec["resource"];
+    let own = naming::binding_name(&text(&resource["kind"]), &text(&resource["name"]));
+    let group = |value: &Value| Some(text(value)).filter(|text| !text.is_empty());
+    let mut known: BTreeMap<String, (i64, Peer)> = BTreeMap::new();
+    for other in items(&input["otherBindings"]).chain(items(&input["inFlightBindings"])) {
+        let name = text(&other["name"]);
+        let version = text(&other["resourceVersion"]).parse().unwrap_or(0);
+        let outdated = known.get(&name).is_some_and(|(known, _)| *known >= version);
+        if other["namespace"] != resource["namespace"] || name == own || outdated {
+            continue;
+        }
+        let peer = Peer {
+            groups: AffinityGroups {
+                affinity_group: group(&other["affinityGroup"]),
+                anti_affinity_group: group(&other["antiAffinityGroup"]),
+            },
+            clusters: strings(&other["targets"]),
+        };
+        known.insert(name, (version, peer));
+    }
+    Some(Peers::of(&groups, known.values().map(|(_, peer)| peer)))
 }
 
 fn filter_cluster(input: &Value) -> Answer {
@@ -322,10 +339,14 @@ fn filter_cluster(input: &Value) -> Answer {
         Some("ClusterAffinity") => Filter::ClusterAffinity,
         Some("SpreadConstraint") => Filter::SpreadConstraint,
         Some("ClusterEviction") => Filter::ClusterEviction,
+        Some("WorkloadAffinity") => Filter::WorkloadAffinity,
+        Some("WorkloadAntiAffinity") => Filter::WorkloadAntiAffinity,
         _ => return Answer::Unsupported,
     };
     let here = cluster(&input["cluster"]);
-    match with_request(input, |request| schedule::filter(filter, &here, request)) {
+    match with_request(input, |request| {
+        schedule::filter(filter, &here, &Asked::new(request))
+    }) {
         Some(Ok(())) => Answer::Result(json!({"result": "Success"})),
         Some(Err(schedule::Refusal::Taint { key, value, effect })) => Answer::Result(
             json!({"result": "Unschedulable", "untoleratedTaint": format!("{key}={value}:{effect}")}),
@@ -335,10 +356,53 @@ fn filter_cluster(input: &Value) -> Answer {
     }
 }
 
+fn group_clusters(input: &Value) -> Answer {
+    let candidates = Candidates::read(&input["scored"]);
+    let Some(placement) = read::<Placement>(&input["placement"]) else {
+        return Answer::error();
+    };
+    let mut ranked = candidates.all();
+    ranked.sort_by(Candidate::by_rank);
+    let counts = spread::group_counts(&placement.spread_constraints, &ranked);
+    let count = |field: &str| counts.get(field).copied().unwrap_or(0);
+    Answer::Result(json!({
+        "order": names(&ranked), "zoneGroups": count("zone"), "regionGroups": count("region"),
+        "providerGroups": count("provider"),
+    }))
+}
+
+/// Where capacity is not to be compared it is taken as equal.
+fn sort_clusters(input: &Value) -> Answer {
+    let with_capacity = input["compareCapacity"] == true;
+    let rows = items(&input["clusters"]).map(|one| {
+        let mut row = one.clone();
+        row["cluster"] = json!({"name": one["name"]});
+        if !with_capacity {
+            row["availableReplicas"] = json!(0);
+        }
+        row
+    });
+    let candidates = Candidates::read(&Value::Array(rows.collect()));
+    let mut ranked = candidates.all();
+    ranked.sort_by(Candidate::by_rank);
+    Answer::Result(json!({"order": names(&ranked)}))
+}
+
+/// There is one score, for holding the object already; the affinity of a cluster adds nothing to it.
+fn score_cluster(input: &Value) -> Answer {
+    let here = cluster(&input["cluster"]);
+    let score = with_request(input, |request| schedule::locality(&Asked::new(request), &here));
+    score.map_or(Answer::error(), |score| Answer::Result(json!({"score": score})))
+}
+
 fn assign(input: &Value) -> Answer {
     let candidates = Candidates::read(&input["candidates"]);
-    match with_request(input, |request| schedule::assign(&candidates.all(), request)) {
-        Some(Ok(result)) => Answer::Result(json!({"targets": targets(&result)})),
+    let assigned = with_request(input, |request| {
+        let counted = component::are_counted(request.components.len(), request.placement);
+        schedule::assign(&candidates.all(), request).map(|shares| rows(&shares, request, counted))
+    });
+    match assigned {
+        Some(Ok(rows)) => Answer::Result(json!({"targets": rows})),
         Some(Err(error)) => schedule_error(&error),
         None => Answer::Error {
             kind: "Other",
@@ -347,16 +411,29 @@ fn assign(input: &Value) -> Answer {
     }
 }
 
-fn whole(input: &Value) -> Answer {
-    let spec = &input["spec"];
-    let not_yet =
-        input["featureGates"]["WorkloadAffinity"] == true || items(&spec["components"]).next().is_some();
-    if not_yet {
-        return Answer::Unsupported;
+/// Targets in the cases' form, with the components of one set where they are counted.
+fn rows(shares: &[Share], request: &Request<'_>, counted: bool) -> Value {
+    let mut rows = targets(shares);
+    if counted {
+        let set: Value = request
+            .components
+            .iter()
+            .map(|one| json!({"name": one.name, "replicas": one.replicas}))
+            .collect();
+        for row in rows.as_array_mut().into_iter().flatten() {
+            row["components"] = set.clone();
+        }
     }
-    let clusters: Vec<Cluster> = items(&input["clusters"]).map(cluster).collect();
-    match with_request(input, |request| schedule::schedule(&clusters, request)) {
-        Some(Ok(placed)) => Answer::Result(json!({"targets": targets(&placed.targets)})),
+    rows
+}
+
+fn whole(input: &Value) -> Answer {
+    let fleet = Fleet::new(items(&input["clusters"]).map(cluster).collect());
+    let placed = with_request(input, |request| {
+        schedule::schedule(&fleet, request).map(|placed| rows(&placed.targets, request, placed.whole_sets))
+    });
+    match placed {
+        Some(Ok(rows)) => Answer::Result(json!({"targets": rows})),
         Some(Err(error)) => schedule_error(&error),
         None => Answer::error(),
     }
@@ -367,6 +444,7 @@ fn schedule_error(error: &ScheduleError) -> Answer {
         ScheduleError::NoClusterFit { .. } => ("NoFit", "NoClusterFits"),
         ScheduleError::Unschedulable(_) => ("Unschedulable", "NotEnoughReplicas"),
         ScheduleError::NoClusterSelected => ("Other", "NoClusterSelected"),
+        ScheduleError::QuotaExceeded(_) => ("Other", ""),
         ScheduleError::Spread(spread) => match spread {
             SpreadError::TooFewClusters { .. } => ("Other", "TooFewClusters"),
             SpreadError::TooFewRegions { .. } => ("Other", "TooFewRegions"),

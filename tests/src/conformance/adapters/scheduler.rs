@@ -1,4 +1,5 @@
-//! `scheduler/*`: matching and affinity of stages 5 and 6, `hub_core::{matching, affinity}`; the rest is in [`super::placing`].
+//! `scheduler/*`: matching and affinity of stages 5 and 6, `hub_core::{matching, affinity}`; the rest is in
+//! [`super::placing`], [`super::estimating`] and [`super::deciding`].
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,18 @@ pub(super) fn answer(case: &Case) -> Answer {
         "resourceSelectorPriority" => selector_priority(input),
         "affinityIndex" => affinity_index(input),
         "mergeSuspension" => suspension(&input["binding"], &input["policy"]),
-        _ => super::placing::answer(case),
+        _ => {
+            let others = [
+                super::placing::answer,
+                super::estimating::answer,
+                super::deciding::answer,
+            ];
+            let answers = others.into_iter().map(|answer| answer(case));
+            answers
+                .into_iter()
+                .find(|answer| *answer != Answer::Unsupported)
+                .unwrap_or(Answer::Unsupported)
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use shared::set::{ConflictResolution, DeleteMode};
 
 use super::*;
 use crate::matching::PassedOver;
+use crate::schedule::outcome;
 
 mod properties;
 mod room;
@@ -62,6 +63,7 @@ struct Hub {
     policies: Vec<Value>,
     overrides: Vec<Value>,
     clusters: Vec<Value>,
+    classes: Vec<Value>,
     binding: Option<Value>,
     held: BTreeSet<ClusterName>,
     names: NameIndex,
@@ -76,9 +78,25 @@ impl Hub {
         }
     }
 
-    fn plan(&mut self, template: &Value) -> TemplatePlan {
+    fn world(&self) -> World {
         let world = World::read(&self.policies, &self.overrides, &self.clusters, Vec::new());
         assert_eq!(world.unreadable(), []);
+        world.with_priority_classes(&self.classes)
+    }
+
+    fn assess(&self, template: &Value) -> Vec<Assessment> {
+        let template = Template::read(Arc::new(template.clone())).unwrap();
+        assess_template(
+            &self.world(),
+            &template,
+            self.binding.as_ref(),
+            &Native::default(),
+            &self.names,
+        )
+    }
+
+    fn plan(&mut self, template: &Value) -> TemplatePlan {
+        let world = self.world();
         let template = Template::read(Arc::new(template.clone())).unwrap();
         let previous = Previous {
             binding: self.binding.as_ref(),
@@ -89,6 +107,15 @@ impl Hub {
             BindingChange::Keep => {}
             BindingChange::Put(binding) => self.binding = Some((**binding).clone()),
             BindingChange::Delete => self.binding = None,
+        }
+        if let (Some(binding), Some(scheduled)) = (&mut self.binding, &plan.scheduled) {
+            let noted = outcome::Noted {
+                scheduled: scheduled.status,
+                reason: scheduled.reason,
+                message: &scheduled.message,
+                moved: false,
+            };
+            binding["status"] = outcome::status(&binding["status"], 1, &noted, "2025-12-31T00:00:00Z");
         }
         self.held
             .extend(plan.works.iter().map(|work| work.cluster.clone()));
@@ -153,12 +180,14 @@ fn duplicated_over_named_clusters() {
         .unwrap(),
         named(&["m1", "m3"])
     );
+    let assessed = hub.assess(&deployment("web", 3));
+    let refused: Vec<_> = assessed
+        .iter()
+        .filter_map(|one| Some((one.cluster.as_str(), one.refusal.clone()?)))
+        .collect();
     assert_eq!(
-        plan.refused,
-        [(
-            "m2".to_owned(),
-            Refusal::Affinity(crate::affinity::Mismatch::NotNamed)
-        )]
+        refused,
+        [("m2", Refusal::Affinity(crate::affinity::Mismatch::NotNamed))]
     );
 }
 
