@@ -97,7 +97,10 @@ impl Apis {
         let mut kinds: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for group in status["apiEnablements"].as_array()? {
             let served = items(&group["resources"]).map(|resource| text(&resource["kind"]));
-            kinds.entry(text(&group["groupVersion"])).or_default().extend(served);
+            kinds
+                .entry(text(&group["groupVersion"]))
+                .or_default()
+                .extend(served);
         }
         let partial =
             items(&status["conditions"]).any(|one| one["type"] == COMPLETE_APIS && one["status"] != "True");

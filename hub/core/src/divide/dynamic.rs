@@ -94,10 +94,13 @@ pub fn by_room(
             shares.insert(&one.cluster.name, one);
         }
         // In their former order, which decides between equals.
-        let rooms = held
-            .shares
-            .iter()
-            .filter_map(|share| Some(Room::new(shares.get(share.cluster.as_str())?, share.replicas, false)));
+        let rooms = held.shares.iter().filter_map(|share| {
+            Some(Room::new(
+                shares.get(share.cluster.as_str())?,
+                share.replicas,
+                false,
+            ))
+        });
         return divide(how, replicas, rooms.collect(), tie);
     }
     let rooms = holding().map(|(one, had)| Room::new(one, one.allocatable, *had > 0));
@@ -153,7 +156,10 @@ pub fn divide(
         let used = used.count();
         rooms.truncate(used);
     }
-    let weights = rooms.into_iter().map(|room| (room.candidate, room.free)).collect();
+    let weights = rooms
+        .into_iter()
+        .map(|room| (room.candidate, room.free))
+        .collect();
     Ok(by_weights(wanted, weights, tie))
 }
 

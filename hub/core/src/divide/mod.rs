@@ -240,15 +240,23 @@ mod tests {
         let rules = [
             rule(serde_json::json!({"targetCluster": {"clusterNames": ["a", "b"]}, "weight": 2})),
             rule(serde_json::json!({"targetCluster": {"clusterNames": ["b"]}, "weight": 5})),
-            rule(serde_json::json!({"targetCluster": {"labelSelector": {"matchLabels": {"x": "y"}}}, "weight": 7})),
+            rule(
+                serde_json::json!({"targetCluster": {"labelSelector": {"matchLabels": {"x": "y"}}}, "weight": 7}),
+            ),
         ];
         let weights = Weights::new(&rules);
         let cluster = |name: &str, labels: &[(&str, &str)]| Cluster {
             name: name.to_owned(),
-            labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            labels: labels
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect(),
             ..Cluster::default()
         };
         let of = |name: &str, labels: &[(&str, &str)]| weights.of(&cluster(name, labels));
-        assert_eq!((of("a", &[]), of("b", &[]), of("b", &[("x", "y")]), of("c", &[])), (2, 5, 7, 0));
+        assert_eq!(
+            (of("a", &[]), of("b", &[]), of("b", &[("x", "y")]), of("c", &[])),
+            (2, 5, 7, 0)
+        );
     }
 }

@@ -54,15 +54,24 @@ impl Scale {
 
     /// A node with these resources and pod slots free.
     pub fn bin(&self, free: &Resources, pods: i64) -> Bin {
-        let of = |name: &String| free.get(name).map_or(0, |quantity| amount(name, *quantity).max(0));
+        let of = |name: &String| {
+            free.get(name)
+                .map_or(0, |quantity| amount(name, *quantity).max(0))
+        };
         Bin {
-            free: std::iter::once(pods.max(0)).chain(self.names.iter().map(of)).collect(),
+            free: std::iter::once(pods.max(0))
+                .chain(self.names.iter().map(of))
+                .collect(),
         }
     }
 
     /// A component with these requests.
     pub fn item(&self, replicas: i64, requests: &Resources, allowed: Option<Vec<bool>>) -> Item {
-        let of = |name: &String| requests.get(name).map_or(0, |quantity| amount(name, *quantity).max(0));
+        let of = |name: &String| {
+            requests
+                .get(name)
+                .map_or(0, |quantity| amount(name, *quantity).max(0))
+        };
         Item {
             replicas,
             needs: std::iter::once(1).chain(self.names.iter().map(of)).collect(),
@@ -115,7 +124,11 @@ pub fn pack(bins: &mut [Bin], items: &[Item], most: i64) -> i64 {
             let more = repetitions(bins.len(), items, &placed).min(most - sets);
             if more > 0 {
                 for one in &placed {
-                    take(&mut bins[one.bin], &items[one.item], one.replicas.saturating_mul(more));
+                    take(
+                        &mut bins[one.bin],
+                        &items[one.item],
+                        one.replicas.saturating_mul(more),
+                    );
                 }
                 sets += more;
             }
@@ -138,7 +151,10 @@ fn place_one(
         let mut bin = first[at];
         while left > 0 {
             let slot = bins.get_mut(bin)?;
-            let allowed = item.allowed.as_ref().is_none_or(|allowed| allowed.get(bin) == Some(&true));
+            let allowed = item
+                .allowed
+                .as_ref()
+                .is_none_or(|allowed| allowed.get(bin) == Some(&true));
             let room = if allowed { fit(slot, item) } else { 0 };
             if room == 0 {
                 // Bins only get fuller, so this one is never looked at again if all before it are full too.
@@ -179,9 +195,9 @@ fn repetitions(bins: usize, items: &[Item], placed: &[Placed]) -> i64 {
         .flat_map(|one| {
             let sum = &used[&one.bin];
             let item = &items[one.item];
-            (0..width).filter(|at| sum[*at] > 0 && item.needs[*at] > 0).map(|at| {
-                (one.before.free[at] - item.needs[at] * one.replicas) / sum[at]
-            })
+            (0..width)
+                .filter(|at| sum[*at] > 0 && item.needs[*at] > 0)
+                .map(|at| (one.before.free[at] - item.needs[at] * one.replicas) / sum[at])
         })
         .min()
         .unwrap_or(0)
@@ -239,6 +255,9 @@ mod tests {
         let free = super::super::resources(&json!({"cpu": "2000000"}));
         let mut bins = vec![scale.bin(&free, i64::from(i32::MAX))];
         let most = i64::from(i32::MAX);
-        assert_eq!(pack(&mut bins, &[scale.item(3, &requests, None)], most), 666_666_666);
+        assert_eq!(
+            pack(&mut bins, &[scale.item(3, &requests, None)], most),
+            666_666_666
+        );
     }
 }

@@ -72,7 +72,9 @@ pub struct Component {
 impl Component {
     /// A component with the requirements that the interpreter read.
     pub fn read(name: &str, replicas: i64, requirements: Option<&interpreter::ReplicaRequirements>) -> Self {
-        let requests = requirements.into_iter().flat_map(|required| &required.resource_request);
+        let requests = requirements
+            .into_iter()
+            .flat_map(|required| &required.resource_request);
         Self {
             name: name.to_owned(),
             replicas,
@@ -294,9 +296,11 @@ pub fn sets_by_models(
         // One that does not fit takes what it can.
         first_fit::pack(&mut bins, &items(&promise.components), 1);
     }
-    let asks_nothing = components
-        .iter()
-        .all(|one| one.requests.iter().all(|(name, quantity)| grading::amount(name, *quantity) <= 0));
+    let asks_nothing = components.iter().all(|one| {
+        one.requests
+            .iter()
+            .all(|(name, quantity)| grading::amount(name, *quantity) <= 0)
+    });
     if asks_nothing {
         return Some(most);
     }

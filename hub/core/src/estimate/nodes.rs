@@ -147,12 +147,18 @@ pub fn sets(nodes: &[Node], components: &[Component], most: i64) -> i64 {
     let nodes = &nodes[..nodes.len().min(first_fit::NODES_MAX)];
     let requests: Vec<Resources> = components.iter().map(|one| counted(&one.requests)).collect();
     let scale = Scale::of(&requests);
-    let mut bins: Vec<_> = nodes.iter().map(|node| scale.bin(&node.free, node.free_pods)).collect();
+    let mut bins: Vec<_> = nodes
+        .iter()
+        .map(|node| scale.bin(&node.free, node.free_pods))
+        .collect();
     let items: Vec<_> = components
         .iter()
         .zip(&requests)
         .map(|(one, requests)| {
-            let allowed = nodes.iter().map(|node| matches(node, one.claim.as_ref())).collect();
+            let allowed = nodes
+                .iter()
+                .map(|node| matches(node, one.claim.as_ref()))
+                .collect();
             scale.item(one.replicas, requests, Some(allowed))
         })
         .collect();

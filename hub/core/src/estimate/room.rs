@@ -53,7 +53,10 @@ impl Columns {
     pub fn of<'c>(clusters: impl IntoIterator<Item = &'c Cluster>) -> Self {
         let mut columns = Self::default();
         for cluster in clusters {
-            let reported = cluster.summary.iter().flat_map(|summary| summary.allocatable.keys());
+            let reported = cluster
+                .summary
+                .iter()
+                .flat_map(|summary| summary.allocatable.keys());
             let modelled = cluster.grades.iter().flat_map(|grade| grade.min.keys());
             for name in reported.chain(modelled) {
                 if !columns.names.contains_key(name) {
@@ -140,7 +143,8 @@ impl Room {
         let by_sums = if demand.only_a_slot {
             self.pods
         } else {
-            self.pods.min(self.by_models(demand).unwrap_or_else(|| self.by_sums(demand)))
+            self.pods
+                .min(self.by_models(demand).unwrap_or_else(|| self.by_sums(demand)))
         };
         match (&self.nodes, demand.requests) {
             (Some(nodes), Some(requests)) => by_sums.min(nodes::replicas(nodes, requests, demand.claim)),
@@ -153,7 +157,11 @@ impl Room {
         demand
             .asks
             .iter()
-            .map(|(column, request)| column.and_then(|at| self.free.get(at)).map_or(0, |free| free / request))
+            .map(|(column, request)| {
+                column
+                    .and_then(|at| self.free.get(at))
+                    .map_or(0, |free| free / request)
+            })
             .min()
             .unwrap_or(NO_LIMIT)
     }
@@ -176,7 +184,10 @@ impl Room {
                 .unwrap_or(PODS_OF_MODELLED_NODE)
                 .min(PODS_OF_MODELLED_NODE)
         };
-        let fits = models.grades.iter().map(|(least, count)| on_one(least).saturating_mul(*count));
+        let fits = models
+            .grades
+            .iter()
+            .map(|(least, count)| on_one(least).saturating_mul(*count));
         Some(fits.fold(0, i64::saturating_add))
     }
 }

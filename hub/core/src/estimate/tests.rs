@@ -36,7 +36,10 @@ fn a_resource_the_models_do_not_name_is_looked_up_in_the_summary() {
     let cpu = resources(&json!({"cpu": "500m"}));
     let gpu = resources(&json!({"cpu": "500m", "nvidia.com/gpu": "2"}));
     assert_eq!(
-        (replicas(&cluster, Some(&cpu), &[]), replicas(&cluster, Some(&gpu), &[])),
+        (
+            replicas(&cluster, Some(&cpu), &[]),
+            replicas(&cluster, Some(&gpu), &[])
+        ),
         (6, 2)
     );
     let worker = [Component {
@@ -59,9 +62,17 @@ fn nodes_say_more_than_sums() {
         free_pods: 10,
         ..nodes::Node::default()
     };
-    cluster.nodes = Some(vec![node("a", "3", "x"), node("b", "3", "y"), node("c", "2", "y")]);
+    cluster.nodes = Some(vec![
+        node("a", "3", "x"),
+        node("b", "3", "y"),
+        node("c", "2", "y"),
+    ]);
     let two = resources(&json!({"cpu": "2"}));
-    assert_eq!(replicas(&cluster, Some(&two), &[]), 3, "not 4: one core is stranded on a and on b");
+    assert_eq!(
+        replicas(&cluster, Some(&two), &[]),
+        3,
+        "not 4: one core is stranded on a and on b"
+    );
     let columns = Columns::of([&cluster]);
     let claim = NodeClaim {
         node_selector: BTreeMap::from([("zone".to_owned(), "y".to_owned())]),

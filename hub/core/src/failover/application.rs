@@ -44,7 +44,10 @@ pub fn unhealthy<'a>(tasks: &[EvictionTask], copies: &[CopyState<'a>]) -> (Vec<&
     let (bad, rest): (Vec<_>, Vec<_>) = copies.iter().partition(|copy| copy.health == "Unhealthy");
     let leaving = |cluster: &str| tasks.iter().any(|task| task.from_cluster == cluster);
     let names = |copies: Vec<&CopyState<'a>>| copies.iter().map(|copy| copy.cluster).collect::<Vec<_>>();
-    let bad = names(bad).into_iter().filter(|cluster| !leaving(cluster)).collect();
+    let bad = names(bad)
+        .into_iter()
+        .filter(|cluster| !leaving(cluster))
+        .collect();
     (bad, names(rest))
 }
 

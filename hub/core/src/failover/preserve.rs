@@ -54,7 +54,10 @@ pub fn of_copy(
 ///
 /// # Errors
 /// A rule is no template, or finds nothing.
-pub fn labels(rules: &[PreservationRule], status: &Value) -> Result<BTreeMap<String, String>, StateUnreadable> {
+pub fn labels(
+    rules: &[PreservationRule],
+    status: &Value,
+) -> Result<BTreeMap<String, String>, StateUnreadable> {
     rules
         .iter()
         .map(|rule| {

@@ -24,9 +24,8 @@ pub fn by_readiness(ready: Option<Ready>, taints: &[Taint], now: UnixSeconds) ->
         Some(Ready::Unknown) => Some(UNREACHABLE),
         Some(Ready::False) | None => Some(NOT_READY),
     };
-    let ours = |taint: &Taint| {
-        taint.effect == "NoSchedule" && matches!(taint.key.as_str(), NOT_READY | UNREACHABLE)
-    };
+    let ours =
+        |taint: &Taint| taint.effect == "NoSchedule" && matches!(taint.key.as_str(), NOT_READY | UNREACHABLE);
     let mut result: Vec<Taint> = taints
         .iter()
         .filter(|taint| !ours(taint) || Some(taint.key.as_str()) == wanted)

@@ -29,7 +29,10 @@ pub enum Eviction {
 pub struct NoPlacement;
 
 /// The tolerations that cover the taints, the first for each; `None`: one taint is covered by none.
-pub fn matching_tolerations<'t>(taints: &[&Taint], tolerations: &'t [Toleration]) -> Option<Vec<&'t Toleration>> {
+pub fn matching_tolerations<'t>(
+    taints: &[&Taint],
+    tolerations: &'t [Toleration],
+) -> Option<Vec<&'t Toleration>> {
     taints
         .iter()
         .map(|taint| tolerations.iter().find(|toleration| toleration.tolerates(taint)))
@@ -49,7 +52,13 @@ pub fn tolerated_until(taints: &[&Taint], used: &[&Toleration], now: UnixSeconds
         used.iter()
             .filter(|toleration| toleration.tolerates(taint))
             .filter_map(|toleration| {
-                Some(taint.added.unwrap_or(now).0.saturating_add(toleration.toleration_seconds?))
+                Some(
+                    taint
+                        .added
+                        .unwrap_or(now)
+                        .0
+                        .saturating_add(toleration.toleration_seconds?),
+                )
             })
     });
     match ends.min().map(|end| end.saturating_sub(now.0)) {
@@ -65,12 +74,14 @@ pub fn tolerated_until(taints: &[&Taint], used: &[&Toleration], now: UnixSeconds
 /// # Errors
 /// There are taints, and no placement that says what is tolerated.
 pub fn eviction(taints: &[Taint], applied: Option<&str>, now: UnixSeconds) -> Result<Eviction, NoPlacement> {
-    let driving: Vec<&Taint> = taints.iter().filter(|taint| taint.effect == "NoExecute").collect();
+    let driving: Vec<&Taint> = taints
+        .iter()
+        .filter(|taint| taint.effect == "NoExecute")
+        .collect();
     if driving.is_empty() {
         return Ok(Eviction::Never);
     }
-    let placement: Placement =
-        serde_json::from_str(applied.ok_or(NoPlacement)?).map_err(|_| NoPlacement)?;
+    let placement: Placement = serde_json::from_str(applied.ok_or(NoPlacement)?).map_err(|_| NoPlacement)?;
     Ok(
         match matching_tolerations(&driving, &placement.cluster_tolerations) {
             None => Eviction::Now,

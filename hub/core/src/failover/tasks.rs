@@ -86,12 +86,7 @@ pub fn new_result_is_healthy(is_scheduled: bool, clusters: &[Share], copies: &[C
 }
 
 /// Ends the tasks whose time is over, or whose replacement is healthy. A new task gets its time of creation and stays.
-pub fn assess(
-    tasks: &[EvictionTask],
-    timeout_s: i64,
-    replaced: bool,
-    now: UnixSeconds,
-) -> Assessed {
+pub fn assess(tasks: &[EvictionTask], timeout_s: i64, replaced: bool, now: UnixSeconds) -> Assessed {
     let mut assessed = Assessed::default();
     for task in tasks {
         let Some(age) = age(task, now) else {

@@ -338,11 +338,16 @@ pub fn assess_template(
     let Some(policy) = decision.holder else {
         return Vec::new();
     };
-    let name = binding.and_then(|binding| binding["metadata"]["name"].as_str()).unwrap_or_default();
+    let name = binding
+        .and_then(|binding| binding["metadata"]["name"].as_str())
+        .unwrap_or_default();
     match wanted::Wanted::read(template, policy, interpreter) {
         Ok(wanted) => {
             let peers = wanted.peers(template, name, names);
-            schedule::assess(&world.fleet, &wanted.request(template, policy, &former, peers.as_ref()))
+            schedule::assess(
+                &world.fleet,
+                &wanted.request(template, policy, &former, peers.as_ref()),
+            )
         }
         Err(_) => Vec::new(),
     }

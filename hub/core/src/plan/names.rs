@@ -65,7 +65,8 @@ impl NameIndex {
     }
 
     fn note_groups(&mut self, namespace: &str, name: &str, binding: &Value) {
-        let groups = AffinityGroups::deserialize(&binding["spec"]["workloadAffinityGroups"]).unwrap_or_default();
+        let groups =
+            AffinityGroups::deserialize(&binding["spec"]["workloadAffinityGroups"]).unwrap_or_default();
         if groups.is_empty() {
             if let Some(peers) = self.peers.get_mut(namespace) {
                 peers.remove(name);
@@ -88,7 +89,10 @@ impl NameIndex {
     /// What the other bindings of the namespace allow to a member of these groups.
     pub fn peers(&self, namespace: &str, binding: &str, groups: &AffinityGroups) -> Peers {
         let others = self.peers.get(namespace).into_iter().flatten();
-        Peers::of(groups, others.filter(|(name, _)| *name != binding).map(|(_, peer)| peer))
+        Peers::of(
+            groups,
+            others.filter(|(name, _)| *name != binding).map(|(_, peer)| peer),
+        )
     }
 
     /// Forgets the names of an object whose binding is gone.

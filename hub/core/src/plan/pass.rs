@@ -136,7 +136,10 @@ impl Pass<'_> {
             None => {
                 plan.note(
                     Reason::AwaitingPriorityClass,
-                    format!("{} names PriorityClass {name:?}, which is not on the hub; its priority counts as 0", policy.reference),
+                    format!(
+                        "{} names PriorityClass {name:?}, which is not on the hub; its priority counts as 0",
+                        policy.reference
+                    ),
                 );
                 0
             }

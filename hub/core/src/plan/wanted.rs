@@ -45,8 +45,10 @@ impl Wanted {
             wanted.groups = AffinityGroups::of(rules, &template.labels);
         }
         let has = |operation| interpreter.supports(&kind, operation);
-        let (has_replicas, has_components) =
-            (has(Operation::InterpretReplica), has(Operation::InterpretComponent));
+        let (has_replicas, has_components) = (
+            has(Operation::InterpretReplica),
+            has(Operation::InterpretComponent),
+        );
         if has_components && (!has_replicas || component::wants_one_cluster(placement)) {
             wanted.components = interpreter
                 .get_components(&interpreter::effective(object))?;

@@ -27,8 +27,8 @@ pub(crate) use propagation::labels_of;
 pub use propagation::{
     AnyPropagationPolicy, ClusterAffinity, ClusterAffinityTerm, ClusterPreferences, ConflictResolution,
     DivisionPreference, FieldSelector, Placement, PolicyRef, PropagationSpec, ReplicaScheduling,
-    ResourceSelector, SchedulePriority, SchedulingType, SpreadConstraint, StaticWeight, SuspendClusters, Suspension,
-    Toleration,
+    ResourceSelector, SchedulePriority, SchedulingType, SpreadConstraint, StaticWeight, SuspendClusters,
+    Suspension, Toleration,
 };
 pub use selector::{LabelSelector, Requirement, SelectorError};
 

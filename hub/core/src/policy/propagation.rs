@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::fields::or_default;
-use crate::failover::Failover;
-use crate::schedule::peers::WorkloadAffinity;
 use super::selector::{LabelSelector, Requirement};
 use super::{CLUSTER_POLICY_ID_LABEL, POLICY_ID_LABEL};
+use crate::failover::Failover;
+use crate::schedule::peers::WorkloadAffinity;
 
 /// Names a propagation policy. The namespace is empty for a ClusterPropagationPolicy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

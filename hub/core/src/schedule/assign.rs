@@ -59,7 +59,11 @@ pub fn assign(selected: &[Candidate<'_>], request: &Request<'_>) -> Result<Vec<S
     }
     if request.empty_shares == EmptyShares::Keep {
         let known: HashSet<String> = shares.iter().map(|share| share.cluster.clone()).collect();
-        shares.extend(everywhere().into_iter().filter(|zero| !known.contains(&zero.cluster)));
+        shares.extend(
+            everywhere()
+                .into_iter()
+                .filter(|zero| !known.contains(&zero.cluster)),
+        );
     }
     Ok(shares)
 }

@@ -58,7 +58,10 @@ impl fmt::Display for Refusal {
         match self {
             Self::Deleting => write!(f, "being removed"),
             Self::ApiNotServed => write!(f, "does not serve the kind"),
-            Self::ApiUnknown => write!(f, "does not say whether it serves the kind: its discovery is incomplete"),
+            Self::ApiUnknown => write!(
+                f,
+                "does not say whether it serves the kind: its discovery is incomplete"
+            ),
             Self::Taint { key, value, effect } => write!(f, "taint {key}={value}:{effect} is not tolerated"),
             Self::Affinity(mismatch) => write!(f, "{mismatch}"),
             Self::SpreadField(field) => write!(f, "has no {field} to spread by"),

@@ -255,8 +255,14 @@ pub fn schedule(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, Schedule
 /// What filters and estimates say about every cluster, by name: for explanations. With affinity groups, as the one in use
 /// sees it, or the first.
 pub fn assess(fleet: &Fleet, request: &Request<'_>) -> Vec<Assessment> {
-    let groups = request.placement.cluster_affinities.as_deref().unwrap_or_default();
-    let group = groups.get(start_of(request)).map(|group| group.affinity_name.as_str());
+    let groups = request
+        .placement
+        .cluster_affinities
+        .as_deref()
+        .unwrap_or_default();
+    let group = groups
+        .get(start_of(request))
+        .map(|group| group.affinity_name.as_str());
     let request = Request {
         observed_group: group,
         ..*request
@@ -317,7 +323,12 @@ pub fn locality(asked: &Asked<'_>, cluster: &Cluster) -> i64 {
     }
 }
 
-fn candidate<'a>(place: usize, cluster: &'a Cluster, asked: &Asked<'_>, room: &Estimate<'_>) -> Candidate<'a> {
+fn candidate<'a>(
+    place: usize,
+    cluster: &'a Cluster,
+    asked: &Asked<'_>,
+    room: &Estimate<'_>,
+) -> Candidate<'a> {
     let allocatable = room.of(place, cluster);
     Candidate {
         cluster,

@@ -78,7 +78,9 @@ pub fn status(old: &Value, generation: i64, noted: &Noted<'_>, now: &str) -> Val
     let mut status = old.as_object().cloned().unwrap_or_default();
     let word = if noted.scheduled { "True" } else { "False" };
     let mut conditions = old["conditions"].as_array().cloned().unwrap_or_default();
-    let known = conditions.iter().position(|condition| condition["type"] == CONDITION);
+    let known = conditions
+        .iter()
+        .position(|condition| condition["type"] == CONDITION);
     let since = known
         .map(|at| &conditions[at])
         .filter(|condition| condition["status"] == word && !condition["lastTransitionTime"].is_null())

@@ -149,7 +149,8 @@ fn by_cluster<'a>(
                 break;
             }
             let mine = candidates[position].available;
-            let Some((roomiest, Reverse(other))) = rest.peek().copied().filter(|(roomiest, _)| *roomiest > mine)
+            let Some((roomiest, Reverse(other))) =
+                rest.peek().copied().filter(|(roomiest, _)| *roomiest > mine)
             else {
                 continue;
             };

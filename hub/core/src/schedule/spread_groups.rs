@@ -53,7 +53,10 @@ fn groups_of<'c>(field: &str, cluster: &'c Cluster) -> Vec<&'c str> {
 }
 
 /// How many groups by zone, region or provider candidates lie in, for the fields the constraints name.
-pub fn group_counts(constraints: &[SpreadConstraint], candidates: &[Candidate<'_>]) -> BTreeMap<String, usize> {
+pub fn group_counts(
+    constraints: &[SpreadConstraint],
+    candidates: &[Candidate<'_>],
+) -> BTreeMap<String, usize> {
     constraints
         .iter()
         .map(|constraint| constraint.spread_by_field.as_str())

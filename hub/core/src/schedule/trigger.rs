@@ -149,10 +149,7 @@ pub struct Concerns {
 }
 
 /// Does a change of a cluster concern bindings? Its labels or its specification changed, or its removal has begun.
-pub fn cluster_changed(
-    old: (&Cluster, i64),
-    new: (&Cluster, i64),
-) -> Concerns {
+pub fn cluster_changed(old: (&Cluster, i64), new: (&Cluster, i64)) -> Concerns {
     let ((old, old_generation), (new, new_generation)) = (old, new);
     if new.deleting {
         return Concerns {
@@ -208,11 +205,29 @@ mod tests {
         };
         assert_eq!(trigger(&fleet, &state), None);
         for (state, expected) in [
-            (State { applied: None, ..state }, Trigger::PlacementChanged),
+            (
+                State {
+                    applied: None,
+                    ..state
+                },
+                Trigger::PlacementChanged,
+            ),
             (State { replicas: 3, ..state }, Trigger::ReplicasChanged),
             (State { fresh: true, ..state }, Trigger::Asked),
-            (State { shares: &in_b, ..state }, Trigger::TargetLeaves),
-            (State { shares: &in_c, ..state }, Trigger::TargetLeaves),
+            (
+                State {
+                    shares: &in_b,
+                    ..state
+                },
+                Trigger::TargetLeaves,
+            ),
+            (
+                State {
+                    shares: &in_c,
+                    ..state
+                },
+                Trigger::TargetLeaves,
+            ),
         ] {
             assert_eq!(trigger(&fleet, &state), Some(expected));
         }

@@ -69,6 +69,7 @@ pub fn parse_taints<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Pars
             key: key.to_owned(),
             value: value.to_owned(),
             effect: effect.to_owned(),
+            ..Taint::default()
         });
     }
     Ok(parsed)
