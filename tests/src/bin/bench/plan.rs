@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use hub_core::cluster::Cluster;
 use hub_core::estimate;
+use hub_core::fleet::Fleet;
 use hub_core::plan::{BindingChange, NameIndex, Previous, Template, World, plan_template};
 use hub_core::policy::AnyPropagationPolicy;
 use hub_core::schedule::{EmptyShares, Request, schedule};
@@ -155,7 +156,7 @@ fn placement(mode: &str) -> Value {
 fn rates() -> Result<Vec<Rate>> {
     let mut rates = Vec::new();
     for size in SIZES {
-        let clusters: Vec<Cluster> = (0..size).map(|n| Cluster::read(&cluster(n))).collect();
+        let fleet = Fleet::new((0..size).map(|n| Cluster::read(&cluster(n))).collect());
         for mode in ["duplicated", "static", "dynamic", "spread-by-region"] {
             let policy = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": {
                 "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "placement": placement(mode)}});
@@ -168,18 +169,23 @@ fn rates() -> Result<Vec<Rate>> {
                 let request = Request {
                     api_version: "apps/v1",
                     kind: "Deployment",
+                    namespace: "n",
                     uid: &uid,
                     replicas: 1 + (count * 7 % 50) as i64,
                     workload: true,
                     requests: Some(&requests),
+                    claim: None,
+                    priority_class: "",
+                    components: &[],
                     placement: &policy.spec.placement,
                     previous: &[],
                     observed_group: None,
                     fresh: false,
                     evicted: &[],
+                    peers: None,
                     empty_shares: EmptyShares::KeepAtZero,
                 };
-                let placed = schedule(&clusters, &request);
+                let placed = schedule(&fleet, &request);
                 let placed = placed.with_context(|| format!("{mode} over {size} clusters"))?;
                 ensure!(
                     !placed.targets.is_empty(),
