@@ -50,15 +50,13 @@ impl Wanted {
             has(Operation::InterpretComponent),
         );
         if has_components && (!has_replicas || component::wants_one_cluster(placement)) {
-            wanted.components = interpreter
-                .get_components(&interpreter::effective(object))?;
+            wanted.components = interpreter.get_components(&interpreter::effective(object))?;
             let read = |one: &interpreter::Component| {
                 Component::read(&one.name, one.replicas, one.replica_requirements.as_ref())
             };
             wanted.sets = wanted.components.iter().map(read).collect();
         } else if has_replicas {
-            let read = interpreter
-                .get_replicas(&interpreter::effective(object))?;
+            let read = interpreter.get_replicas(&interpreter::effective(object))?;
             wanted.divides = true;
             wanted.replicas = read.replicas;
             wanted.requests = read.requirements.as_ref().map(|required| {
