@@ -84,15 +84,16 @@ pub(super) fn answer(case: &Case) -> Answer {
 /// A placement after the admission of its policy.
 fn defaulted(placement: Value) -> Value {
     let mut object = json!({"metadata": {"name": "p"}, "spec": {"placement": placement}});
-    let mut id = || "id".to_owned();
-    policy::mutate(
-        "PropagationPolicy",
-        Operation::Create,
-        "default",
-        &mut object,
-        None,
-        &mut id,
-    );
+    let request = policy::Request {
+        kind: "PropagationPolicy",
+        operation: Operation::Create,
+        namespace: "default",
+        old: None,
+        switches: policy::Switches::default(),
+        stored: &super::validation::Existing(&Value::Null),
+        now: 0,
+    };
+    policy::mutate(&request, &mut object, &mut || "id".to_owned());
     object["spec"]["placement"].clone()
 }
 
