@@ -32,6 +32,10 @@ const SCENARIOS: &[(&str, Scenario)] = &[
         "a_foreign_object_is_named_and_untouched",
         scenarios::conflict::a_foreign_object_is_named_and_untouched,
     ),
+    (
+        "a_script_reads_a_kind_without_a_rule",
+        scenarios::scripts::a_script_reads_a_kind_without_a_rule,
+    ),
     ("kills_lose_nothing", scenarios::crash::kills_lose_nothing),
     (
         "a_restored_hub_touches_nothing",

@@ -456,6 +456,29 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Field report F22, the agent's part. Red if a change of scripts does not make what was read unknown again.
+#[test]
+fn f22_other_scripts_make_their_objects_read_again() {
+    let mut world = World::new();
+    world.accept(make_set(&[None, Some(Ok((1, 0, false, false)))]));
+    world.settle(&mut vec![]);
+    assert_eq!(
+        world.engine.poll_action(world.now, &mut || 0),
+        None,
+        "nothing to do"
+    );
+    let kinds = |kind: &str| BTreeSet::from([("v1".to_owned(), kind.to_owned())]);
+    world.engine.handle_customized(&kinds("Secret"));
+    assert_eq!(
+        world.engine.poll_action(world.now, &mut || 0),
+        None,
+        "another kind"
+    );
+    world.engine.handle_customized(&kinds("ConfigMap"));
+    let action = world.engine.poll_action(world.now, &mut || 0);
+    assert!(matches!(action, Some(Action::Read { .. })), "{action:?}");
+}
+
 #[test]
 fn scripts_of_a_set_are_used_and_never_applied() {
     let rules = ObjectKey::new(

@@ -3,6 +3,7 @@
 //! The name of an event follows from what it says, so telling the same again is one event with a count.
 
 use hub_core::plan::{Template, TemplatePlan};
+use interpreter::InterpretError;
 use serde_json::{Value, json};
 use shared::ids::Digest;
 use shared::reason::Reason;
@@ -102,6 +103,24 @@ impl Reconciler {
             if let Some(binding) = binding.as_ref().filter(|_| tale.is_change) {
                 self.store_event(&reference(binding), tale).await;
             }
+        }
+    }
+
+    /// Tells, on the template and on its binding, that the template's status does not follow what clusters report.
+    pub(super) async fn tell_status_trouble(
+        &self,
+        template: &Value,
+        binding: &Value,
+        error: &InterpretError,
+    ) {
+        let tale = Tale {
+            warning: true,
+            reason: error.reason_or(Reason::RenderFailed).to_string(),
+            message: format!("the status is not updated: {error}"),
+            is_change: false,
+        };
+        for about in [template, binding] {
+            self.store_event(&reference(about), &tale).await;
         }
     }
 

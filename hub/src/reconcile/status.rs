@@ -181,6 +181,7 @@ impl Reconciler {
                 Ok(None) => return Ok(()),
                 Err(problem) => {
                     tracing::warn!(%binding, %problem, "a reported status cannot be read; the template keeps its own");
+                    self.tell_status_trouble(&template, &stored, &problem).await;
                     return Ok(());
                 }
             };

@@ -7,6 +7,7 @@ pub(crate) mod cut;
 pub(crate) mod edit;
 pub(crate) mod manifests;
 pub(crate) mod restore;
+pub(crate) mod scripts;
 
 use std::collections::BTreeMap;
 

@@ -8,6 +8,8 @@ mod cases;
 mod compare;
 mod deviations;
 mod report;
+#[cfg(test)]
+mod retained;
 
 use std::path::Path;
 

@@ -142,3 +142,68 @@ async fn a_script_that_cannot_merge_is_said_by_why() {
         "{why:?}"
     );
 }
+
+/// A customization of Deployment whose statuses are merged by `body`.
+fn merging(body: &str) -> Value {
+    json!({
+        "apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "deployments", "uid": "uid-merging", "generation": 1},
+        "spec": {"target": {"apiVersion": "apps/v1", "kind": "Deployment"}, "customizations": {
+            "statusAggregation": {"luaScript": format!("function AggregateStatus(o, items) {body} end")},
+        }},
+    })
+}
+
+fn events_about(hub: &Hub, kind: &str) -> Vec<String> {
+    let events = hub.store.list(&ResourceId::new("", "events"), Some("shop")).items;
+    let about = |event: &Value| event["involvedObject"]["kind"] == kind && event["reason"] == "ScriptFailed";
+    let texts = events.iter().map(|event| event.value()).filter(about);
+    texts
+        .map(|event| event["message"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// Field report F21. Red if the error of a script is swallowed in `status_of`, or if runs had no budget.
+#[tokio::test]
+async fn f21_a_faulty_script_for_a_builtin_kind_is_said_on_the_object() {
+    for body in [
+        "return nil",
+        "while true do end",
+        "local s = 'x' while true do s = s .. s end",
+        "error('boom')",
+    ] {
+        let mut hub = two_to_one().await;
+        hub.put(&customizations(), merging(body)).await;
+        hub.plan().await;
+        hub.report("web-deployment", "a", Some(member_status(1, 2))).await;
+        hub.aggregate().await;
+        for kind in ["Deployment", "ResourceBinding"] {
+            let told = events_about(&hub, kind);
+            assert!(
+                told.iter()
+                    .any(|message| message.contains("ResourceInterpreterCustomization deployments")),
+                "{body}: events on {kind}: {told:?}"
+            );
+        }
+        assert_eq!(hub.places("web-deployment"), ["a", "b"], "placing goes on");
+    }
+}
+
+/// Field report F22. Red if the rules are read only once, or if bindings are not looked at again when they change.
+#[tokio::test]
+async fn f22_an_edited_script_acts_on_what_runs_already() {
+    let mut hub = two_to_one().await;
+    hub.report("web-deployment", "a", Some(member_status(1, 2))).await;
+    for size in [1, 2] {
+        hub.put(
+            &customizations(),
+            merging(&format!("o.status = {{replicas = {size}}} return o")),
+        )
+        .await;
+        hub.plan().await;
+        let failed = hub.reconciler.status_pass(hub.reconciler.bindings.take()).await;
+        assert_eq!(failed, []);
+        let web = hub.store.get(&deployments(), "shop", "web").unwrap().value();
+        assert_eq!(web["status"]["replicas"], size);
+    }
+}
