@@ -145,6 +145,31 @@ pub fn pending_key<E>(
     Ok(Ok(key))
 }
 
+/// Sets the enrolment aside after `leave`: the key and receipt stay readable for a person, and no agent starts.
+///
+/// # Errors
+/// When the system refuses.
+pub fn set_aside(dir: &Path) -> Result<(), IdentityError> {
+    let (path, left) = (dir.join(FILE), dir.join(format!("{FILE}.left")));
+    fs::rename(&path, left).map_err(|source| IdentityError::File { path, source })
+}
+
+/// Writes the enrolment again with another kubeconfig.
+///
+/// # Errors
+/// When the system refuses.
+pub fn replace_kubeconfig(
+    dir: &Path,
+    enrolment: Enrolment,
+    kubeconfig: PathBuf,
+) -> Result<(), IdentityError> {
+    let enrolment = Enrolment {
+        kubeconfig: Some(kubeconfig),
+        ..enrolment
+    };
+    save(dir, &enrolment)
+}
+
 fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), IdentityError> {
     let (path, part) = (dir.join(name), dir.join(format!("{name}.part")));
     let write = || -> io::Result<()> {

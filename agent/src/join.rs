@@ -19,6 +19,7 @@ use crate::ledger::Ledger;
 use crate::limits::{JOIN_WITHIN, LINK_COMMANDS, LINK_EVENTS};
 use crate::link::{Link, LinkCommand, LinkEvent, Route};
 use crate::member::connect::connect;
+use crate::member::dates::Confirmed;
 use crate::member::probe;
 use crate::random::Random;
 
@@ -63,7 +64,7 @@ pub async fn join(options: Options) -> Result<()> {
         .as_ref()
         .map(|path| std::fs::canonicalize(path).with_context(|| format!("kubeconfig {}", path.display())))
         .transpose()?;
-    let api = connect(kubeconfig.as_deref()).await?;
+    let api = connect(kubeconfig.as_deref(), &Confirmed::default()).await?;
     let (uid, version) = probe::identity(&api).await.context("the member's API")?;
     // Made here, so that a disk that cannot hold it is found before the token is used.
     drop(Ledger::open(&options.data)?);
@@ -146,7 +147,7 @@ async fn converse(mut session: Session, link: Link, random: Random) -> (Option<D
                 event = events.recv() => match event {
                     Some(LinkEvent::Connected) => session.handle_connected(random.source(), clock.now()),
                     Some(LinkEvent::Payload(payload)) => {
-                        session.handle_payload(&payload, &Nothing, random.source(), clock.now());
+                        session.handle_payload(&payload, &Nothing, clock.now());
                     }
                     Some(LinkEvent::Disconnected(why)) => {
                         last = why;

@@ -46,3 +46,7 @@ pub const STOP_WITHIN: Duration = Duration::from_secs(5);
 pub const JOIN_WITHIN: Duration = Duration::from_secs(120);
 /// TCP and TLS to the member's API.
 pub const CONNECT_MEMBER: Duration = Duration::from_secs(10);
+/// Bytes of a guard's file.
+pub const GUARD_BYTES_MAX: u64 = 64 << 10;
+/// Different sizes of free room per resource and node: a node's free room is told in this many steps of what it offers.
+pub const ROOM_STEPS: i128 = 64;

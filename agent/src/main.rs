@@ -6,6 +6,8 @@ use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use agent::guard::Source;
+use agent_core::guard::Guard;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use shared::ids::ClusterName;
@@ -35,6 +37,56 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Say all that is known about one object; works without hub and member.
+    Why {
+        /// KIND[.GROUP] [NAMESPACE/]NAME, for example: Deployment.apps shop/web
+        #[arg(required = true, num_args = 2)]
+        object: Vec<String>,
+        /// Data directory.
+        #[arg(long)]
+        data: PathBuf,
+        #[command(flatten)]
+        guard: GuardArgs,
+    },
+    /// Look at everything the agent lives by and say what is wrong.
+    Doctor {
+        /// Data directory.
+        #[arg(long)]
+        data: PathBuf,
+        /// Kubeconfig instead of the one given to `join`.
+        #[arg(long)]
+        kubeconfig: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        guard: GuardArgs,
+    },
+    /// Let go of this cluster: our marks come off, the workloads stay.
+    Leave {
+        /// Data directory.
+        #[arg(long)]
+        data: PathBuf,
+        /// Kubeconfig instead of the one given to `join`.
+        #[arg(long)]
+        kubeconfig: Option<PathBuf>,
+        /// Delete what the fleet created here; what was there before stays in any case.
+        #[arg(long)]
+        delete_workloads: bool,
+        #[command(flatten)]
+        guard: GuardArgs,
+    },
+    /// Accept the cluster behind the kubeconfig although it is another one than the one enrolled.
+    Rebind {
+        /// Data directory.
+        #[arg(long)]
+        data: PathBuf,
+        /// Kubeconfig to use from now on instead of the one given to `join`.
+        #[arg(long)]
+        kubeconfig: Option<PathBuf>,
+    },
+    /// Print the least RBAC under which the agent can do what the site's guard allows.
+    Rbac(RbacArgs),
     /// Print the names of the places where a test may kill the agent.
     #[command(hide = true)]
     CrashPoints,
@@ -79,7 +131,48 @@ struct RunArgs {
     #[arg(long)]
     hub: Option<String>,
     #[command(flatten)]
+    guard: GuardArgs,
+    #[command(flatten)]
     route: RouteArgs,
+}
+
+#[derive(Args)]
+struct GuardArgs {
+    /// File with the site's guard; it must be root's alone. Without it, the built-in guard holds.
+    #[arg(long, conflicts_with = "guard_configmap")]
+    guard: Option<PathBuf>,
+    /// ConfigMap with the site's guard: NAMESPACE/NAME, key guard.yaml.
+    #[arg(long, value_parser = agent::guard::config_map)]
+    guard_configmap: Option<Source>,
+}
+
+impl GuardArgs {
+    fn source(self) -> Source {
+        match (self.guard, self.guard_configmap) {
+            (Some(path), _) => Source::File(path),
+            (None, Some(source)) => source,
+            (None, None) => Source::Default,
+        }
+    }
+}
+
+#[derive(Args)]
+struct RbacArgs {
+    /// File with the site's guard; without it, the built-in one.
+    #[arg(long)]
+    guard: Option<PathBuf>,
+    /// Kubeconfig of the cluster: the custom kinds that it serves are added.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// A group of custom kinds that sets will bring; may be given several times.
+    #[arg(long = "group", value_name = "GROUP")]
+    groups: Vec<String>,
+    /// Namespace of the agent's ServiceAccount.
+    #[arg(long, default_value = "pinnace-agent")]
+    namespace: String,
+    /// Name of the ServiceAccount and of the roles; begins with `pinnace-agent`, which the guard keeps from all sets.
+    #[arg(long, default_value = "pinnace-agent")]
+    name: String,
 }
 
 #[derive(Args)]
@@ -124,7 +217,38 @@ fn run(command: Command) -> Result<()> {
                 hub: args.hub,
                 tls_ca: args.route.tls_ca,
                 proxy: args.route.proxy,
+                guard: args.guard.source(),
             }))
+        }
+        Command::Rbac(args) => block_on(rbac(args)),
+        Command::Why { object, data, guard } => {
+            let guard = match guard.source() {
+                Source::File(path) => agent::guard::read(&path)?,
+                Source::Default | Source::ConfigMap(..) => Guard::default(),
+            };
+            let key = agent::why::object(&object)?;
+            print!("{}", agent::why::why(&data, &key, &guard)?);
+            Ok(())
+        }
+        Command::Doctor {
+            data,
+            kubeconfig,
+            json,
+            guard,
+        } => block_on(doctor(data, kubeconfig, json, guard.source())),
+        Command::Leave {
+            data,
+            kubeconfig,
+            delete_workloads,
+            guard,
+        } => block_on(agent::leave::leave(agent::leave::Options {
+            data,
+            kubeconfig,
+            delete_workloads,
+            guard: guard.source(),
+        })),
+        Command::Rebind { data, kubeconfig } => {
+            block_on(async move { agent::leave::rebind(&data, kubeconfig.as_deref()).await })
         }
         Command::Status { data, json } => {
             let status = agent::status::read(&data)?;
@@ -141,6 +265,46 @@ fn run(command: Command) -> Result<()> {
             }
             Ok(())
         }
+    }
+}
+
+async fn rbac(args: RbacArgs) -> Result<()> {
+    let guard = match &args.guard {
+        Some(path) => agent::guard::read(path)?,
+        None => Guard::default(),
+    };
+    if !args.name.starts_with("pinnace-agent") {
+        bail!("--name must begin with pinnace-agent: the guard keeps such names from all sets");
+    }
+    let mut kinds = agent::rbac::built_in();
+    if let Some(path) = &args.kubeconfig {
+        kinds.extend(agent::rbac::custom(path).await?);
+    }
+    kinds.extend(args.groups.iter().map(|g| agent::rbac::whole_group(g)));
+    let to = agent::rbac::Grantee {
+        namespace: args.namespace,
+        name: args.name,
+        ..agent::rbac::Grantee::default()
+    };
+    for object in agent::rbac::objects(&guard, &kinds, &to) {
+        println!("---\n{}", serde_json::to_string_pretty(&object)?);
+    }
+    Ok(())
+}
+
+async fn doctor(data: PathBuf, kubeconfig: Option<PathBuf>, json: bool, guard: Source) -> Result<()> {
+    let findings = agent::doctor::examine(&data, kubeconfig.as_deref(), guard).await;
+    if json {
+        println!("{}", serde_json::to_string_pretty(&findings)?);
+    } else {
+        for f in &findings {
+            let mark = if f.good { "ok " } else { "BAD" };
+            println!("{mark} {:<15} {}", f.what, f.text);
+        }
+    }
+    match findings.iter().filter(|f| !f.good).count() {
+        0 => Ok(()),
+        n => bail!("{n} of {} things are not as they should be", findings.len()),
     }
 }
 

@@ -23,22 +23,27 @@ use shared::ids::ObjectKey;
 use shared::keys::SigningKey;
 use shared::reason::Reason;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinHandle, LocalSet, spawn_local};
 use tokio::time::sleep;
 
 use crate::clock::Monotonic;
 use crate::crash;
+use crate::guard::Keeper;
 use crate::identity::{self, Enrolment};
 use crate::ledger::{Ledger, LedgerError, facts};
 use crate::limits::{LINK_COMMANDS, LINK_EVENTS, MEMBER_EVENTS, STOP_WITHIN};
 use crate::link::{Link, LinkCommand, LinkEvent, Route};
+use crate::lock;
 use crate::member::applier::Applier;
 use crate::member::connect::connect;
+use crate::member::dates::Confirmed;
 use crate::member::kinds::Kinds;
 use crate::member::observer::{MemberEvent, Watches};
 use crate::member::probe::{self, Probe};
+use crate::problems::Problems;
 use crate::random::Random;
+use crate::standing::{Standing, Turn};
 
 /// What `run` is told on the command line.
 #[derive(Debug, Clone)]
@@ -53,6 +58,8 @@ pub struct Options {
     pub tls_ca: Option<PathBuf>,
     /// HTTP proxy towards the hub.
     pub proxy: Option<String>,
+    /// The site's guard.
+    pub guard: crate::guard::Source,
 }
 
 /// Runs until a signal asks for an orderly end.
@@ -70,6 +77,7 @@ async fn start(options: Options) -> Result<()> {
         interrupt: signal(SignalKind::interrupt()).context("signals")?,
     };
     let enrolment = identity::load(&options.data)?;
+    let _lock = lock::take(&options.data)?;
     let ledger = Ledger::open(&options.data)?;
     let random = Random::new();
     let clock = Monotonic::start();
@@ -77,7 +85,9 @@ async fn start(options: Options) -> Result<()> {
         .kubeconfig
         .clone()
         .or_else(|| enrolment.kubeconfig.clone());
-    let api = connect(kubeconfig.as_deref()).await?;
+    let confirmed = Confirmed::default();
+    let guard = Rc::new(Keeper::start(options.guard.clone())?);
+    let api = connect(kubeconfig.as_deref(), &confirmed).await?;
     let route = Route {
         hub: options.hub.clone().unwrap_or_else(|| enrolment.hub.clone()),
         tls_ca: options.tls_ca.clone(),
@@ -99,6 +109,10 @@ async fn start(options: Options) -> Result<()> {
     let (member_tx, member_events) = mpsc::channel(MEMBER_EVENTS);
     let (probe_tx, probes) = mpsc::channel(1);
     let kinds = Rc::new(Kinds::default());
+    let bound = facts::bound(&ledger)?.unwrap_or_else(|| receipt.kube_system_uid.clone());
+    let problems = Problems::load(&ledger, loaded.engine())?;
+    let look = Rc::new(Notify::new());
+    confirmed.raise(loaded.session().confirmed());
     let ledger = Rc::new(RefCell::new(ledger));
     let customized = Arc::new(Customized::new(
         Native::default(),
@@ -109,12 +123,16 @@ async fn start(options: Options) -> Result<()> {
         kinds.clone(),
         ledger.clone(),
         Box::new(customized.clone()),
+        guard.clone(),
         receipt.incarnation,
         random.clone(),
     ));
     let tasks = vec![
         ("link", spawn_local(link.run(link_tx, commands_rx))),
-        ("probe", spawn_local(probe::run(api.clone(), probe_tx))),
+        (
+            "probe",
+            spawn_local(probe::run(api.clone(), guard, look.clone(), probe_tx)),
+        ),
     ];
     let mut shell = Shell {
         agent: loaded,
@@ -125,8 +143,10 @@ async fn start(options: Options) -> Result<()> {
         commands,
         clock,
         random,
-        enrolled_uid: receipt.kube_system_uid.clone(),
-        member: MemberState::Unknown,
+        standing: Standing::new(bound),
+        problems,
+        look,
+        confirmed,
         actions: FuturesUnordered::new(),
         data: options.data,
         stopping: None,
@@ -203,17 +223,6 @@ fn load(
     ))
 }
 
-/// Whether the member may be acted on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum MemberState {
-    /// It has not answered yet.
-    Unknown,
-    /// It is the cluster that was enrolled.
-    Right,
-    /// It is another cluster: nothing is done.
-    Changed,
-}
-
 struct Sources {
     link: mpsc::Receiver<LinkEvent>,
     member: mpsc::Receiver<MemberEvent>,
@@ -247,8 +256,10 @@ struct Shell {
     commands: mpsc::Sender<LinkCommand>,
     clock: Monotonic,
     random: Random,
-    enrolled_uid: String,
-    member: MemberState,
+    standing: Standing,
+    problems: Problems,
+    look: Rc<Notify>,
+    confirmed: Confirmed,
     actions: FuturesUnordered<Running>,
     data: PathBuf,
     stopping: Option<&'static str>,
@@ -301,11 +312,7 @@ impl Shell {
         let now = self.clock.now();
         let wake = self.agent.next_wake().map_or(60_000, |at| at.since(now));
         // An engine that may not act yet is not asked in a tight loop.
-        let least = if self.member == MemberState::Right {
-            1
-        } else {
-            1_000
-        };
+        let least = if self.standing.is_right() { 1 } else { 1_000 };
         Duration::from_millis(wake.clamp(least, 60_000))
     }
 
@@ -323,8 +330,7 @@ impl Shell {
             Event::Link(LinkEvent::Payload(payload)) => {
                 let was_open = self.agent.session().is_open();
                 let ledger = self.ledger.borrow();
-                self.agent
-                    .handle_payload(&payload, &*ledger, self.random.source(), now);
+                self.agent.handle_payload(&payload, &*ledger, now);
                 let session = self.agent.session();
                 if session.is_open() && !was_open {
                     let number = session.agreed().unwrap_or_default();
@@ -345,6 +351,9 @@ impl Shell {
                 let outcome = (*outcome)?;
                 if let Outcome::Failed { reason, message, .. } = &outcome {
                     tracing::info!(object = %key, %reason, %message, "not done");
+                    if *reason == Reason::MemberUnreachable {
+                        self.look.notify_one();
+                    }
                 }
                 self.agent
                     .handle_outcome(&key, outcome, now, self.random.number());
@@ -391,31 +400,43 @@ impl Shell {
 
     fn handle_probe(&mut self, probe: Probe) {
         match probe {
-            Probe::Identity { uid, version } => {
-                let state = if uid == self.enrolled_uid {
-                    MemberState::Right
-                } else {
-                    MemberState::Changed
-                };
-                if state != self.member {
-                    match state {
-                        MemberState::Changed => tracing::error!(
-                            reason = %Reason::ClusterChanged, found = %uid, enrolled = %self.enrolled_uid,
-                            "this is another cluster than the one enrolled; nothing is done here"
-                        ),
-                        _ => tracing::info!(%version, "the member is the cluster that was enrolled"),
+            Probe::Identity {
+                uid,
+                version,
+                unready,
+            } => {
+                match self.standing.answered(&uid, unready) {
+                    Turn::Same => {}
+                    Turn::Found => tracing::info!(%version, "the member is the cluster that was enrolled"),
+                    Turn::Back => {
+                        tracing::info!(%version, "the member answers again");
+                        self.agent.handle_member_back();
                     }
-                    self.member = state;
+                    Turn::Lost => tracing::error!(
+                        reason = %Reason::ClusterChanged,
+                        "{}", self.standing.note().map_or("", |n| n.message.as_str())
+                    ),
                 }
                 self.agent.handle_member(Member {
                     kube_system_uid: uid,
                     kubernetes_version: version,
                 });
+                self.tell_standing();
             }
             Probe::Unreachable(e) => {
-                tracing::info!(reason = %e.reason, message = %e.message, "the member does not answer")
+                if self.standing.failed(&e) == Turn::Lost {
+                    tracing::warn!(reason = %e.reason, message = %e.message, "the member does not answer; nothing is done until it does");
+                }
+                self.tell_standing();
             }
+            Probe::Room(room) => self.agent.handle_room(*room),
             Probe::Capacity(capacity) => self.agent.handle_capacity(*capacity, self.clock.now()),
+        }
+    }
+
+    fn tell_standing(&mut self) {
+        if let Some(note) = self.standing.note() {
+            self.agent.handle_note(note.clone());
         }
     }
 
@@ -439,7 +460,7 @@ impl Shell {
                 self.carry_out(effect)?;
             }
         }
-        if self.member == MemberState::Right && self.stopping.is_none() {
+        if self.standing.is_right() && self.stopping.is_none() {
             let random = self.random.clone();
             while let Some(action) = self.agent.poll_action(self.clock.now(), &mut || random.number()) {
                 let (applier, key) = (self.applier.clone(), action.key().clone());
@@ -451,6 +472,9 @@ impl Shell {
                 self.watches.keep(&kinds);
             }
         }
+        let changed = self.agent.take_noted();
+        self.problems
+            .follow(&self.ledger.borrow(), self.agent.engine(), &changed)?;
         Ok(())
     }
 
@@ -465,7 +489,10 @@ impl Shell {
             }
             Effect::Learnt(ring) => facts::put_ring(&self.ledger.borrow(), &ring)?,
             Effect::Agreed(session) => facts::put_session(&self.ledger.borrow(), session)?,
-            Effect::Confirmed(time) => facts::put_confirmed(&self.ledger.borrow(), time)?,
+            Effect::Confirmed(time) => {
+                self.confirmed.raise(time);
+                facts::put_confirmed(&self.ledger.borrow(), time)?;
+            }
             Effect::Keep(contents) => self.ledger.borrow_mut().keep(&contents)?,
             Effect::Commit { held, contents } => {
                 crash::point("accept-commit");

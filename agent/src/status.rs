@@ -29,6 +29,7 @@ pub struct Status {
     confirmed_time: Option<String>,
     objects: Vec<ObjectLine>,
     open_intents: usize,
+    problems: Vec<ProblemLine>,
     journal: Vec<JournalText>,
 }
 
@@ -40,6 +41,14 @@ struct ObjectLine {
     uid: String,
     wanted: bool,
     current: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct ProblemLine {
+    object: String,
+    reason: String,
+    message: String,
+    since: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -91,6 +100,16 @@ pub fn read(data: &Path) -> Result<Status> {
         confirmed_time: (confirmed.0 > 0).then(|| confirmed.rfc3339()),
         objects,
         open_intents: ledger.intents()?.len(),
+        problems: ledger
+            .problems()?
+            .into_iter()
+            .map(|p| ProblemLine {
+                object: p.object,
+                reason: p.reason,
+                message: p.message,
+                since: shared::time::UnixSeconds(p.at).rfc3339(),
+            })
+            .collect(),
         journal: ledger
             .recent_journal(JOURNAL_LINES)?
             .into_iter()
@@ -135,6 +154,16 @@ impl Status {
                 (true, false) => "older content",
             };
             let _ = writeln!(out, "  {:<48} {:<8} {state}", o.object, o.origin);
+        }
+        if !self.problems.is_empty() {
+            out.push_str("Not as wanted:\n");
+        }
+        for p in &self.problems {
+            let _ = writeln!(
+                out,
+                "  {} {} since {}: {}",
+                p.object, p.reason, p.since, p.message
+            );
         }
         out.push_str("Journal:\n");
         for j in &self.journal {

@@ -62,6 +62,14 @@ pub const REPORT_BURST_BYTES: u64 = 1 << 20;
 pub const REPORT_BYTES_PER_S: u64 = 16 << 10;
 /// Encodings the hub keeps by (from, to).
 pub const ENCODING_CACHE_BYTES_MAX: usize = 16 << 20;
+/// Groups of like nodes in one room report; the rest is counted only.
+pub const ROOM_GROUPS_MAX: usize = 512;
+/// Resource names in one room report.
+pub const ROOM_RESOURCES_MAX: usize = 32;
+/// Different labels in one room report.
+pub const ROOM_LABELS_MAX: usize = 1_024;
+/// Addons in one room report.
+pub const ROOM_ADDONS_MAX: usize = 64;
 /// Join token.
 pub const TOKEN_BYTES_MAX: usize = 128;
 /// Labels on a cluster, given by a token and returned in a receipt.

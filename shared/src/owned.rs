@@ -21,6 +21,9 @@ pub const INCARNATION: &str = "fleet.pinnace.dev/incarnation";
 pub const TEMPLATE_UID: &str = "fleet.pinnace.dev/template-uid";
 /// Annotation with the template's generation on the hub.
 pub const TEMPLATE_GENERATION: &str = "fleet.pinnace.dev/template-generation";
+/// Annotation of a template: `true` lets the agent delete an object that it created, and create it anew, when a change
+/// touches a field that the API never changes.
+pub const RECREATE: &str = "fleet.pinnace.dev/recreate-immutable";
 /// Label on hub RBAC objects that travel but do not act on the hub.
 pub const TEMPLATE_ONLY: &str = "fleet.pinnace.dev/template-only";
 /// Prefix of all our labels and annotations.

@@ -342,6 +342,36 @@ fn ups() -> Vec<(&'static str, Up)> {
             }),
         ),
         ("held", Up::Held(chunk)),
+        (
+            "member",
+            Up::Member(MemberNote {
+                api: MemberApi::Unreachable,
+                reason: Reason::MemberUnreachable.into(),
+                message: "connection refused".into(),
+            }),
+        ),
+        (
+            "room",
+            Up::Room(Room {
+                resources: vec!["cpu".into(), "memory".into(), "nvidia.com/gpu".into()],
+                labels: vec![("zone".into(), "a".into())],
+                nodes: vec![NodeRoom {
+                    count: 3,
+                    free: vec![7_500, 1 << 33, 2],
+                    labels: vec![0],
+                    taints: vec![Taint {
+                        key: "gpu".into(),
+                        value: String::new(),
+                        effect: "NoSchedule".into(),
+                    }],
+                }],
+                more: 1,
+                addons: vec![Addon {
+                    name: "metrics-server".into(),
+                    version: "v0.8.0".into(),
+                }],
+            }),
+        ),
     ]
 }
 

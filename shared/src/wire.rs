@@ -18,6 +18,7 @@ mod envelope;
 mod exchange;
 mod message;
 mod report;
+mod room;
 
 pub use assembly::{Assembly, AssemblyError, Progress, cut};
 pub use at_rest::{decode_set, encode_set};
@@ -34,6 +35,7 @@ pub use report::{
     ApiEnablement, ApplyState, Capacity, Health, ModelCount, ObjectReport, Report, TombstoneDone,
     TombstoneOutcome,
 };
+pub use room::{Addon, MemberApi, MemberNote, NodeRoom, Room, Taint};
 
 /// Bytes as bytes instead of a sequence of numbers: the same form in postcard, without a call per byte.
 mod as_bytes {

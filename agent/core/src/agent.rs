@@ -17,7 +17,7 @@ use ring::rand::SecureRandom;
 use shared::ids::ObjectKey;
 use shared::reason::Reason;
 use shared::time::Millis;
-use shared::wire::Capacity;
+use shared::wire::{Capacity, MemberNote, Room};
 
 /// An enrolled agent.
 #[derive(Debug)]
@@ -80,19 +80,28 @@ impl Agent {
     }
 
     /// A payload came in.
-    pub fn handle_payload(
-        &mut self,
-        payload: &[u8],
-        holdings: &dyn Holdings,
-        random: &dyn SecureRandom,
-        now: Millis,
-    ) {
-        self.session.handle_payload(payload, holdings, random, now);
+    pub fn handle_payload(&mut self, payload: &[u8], holdings: &dyn Holdings, now: Millis) {
+        self.session.handle_payload(payload, holdings, now);
     }
 
     /// What the member says of itself.
     pub fn handle_member(&mut self, member: Member) {
         self.session.handle_member(member);
+    }
+
+    /// How the member's API stands.
+    pub fn handle_note(&mut self, note: MemberNote) {
+        self.session.handle_note(note);
+    }
+
+    /// Where the member has room; material changes only.
+    pub fn handle_room(&mut self, room: Room) {
+        self.session.handle_room(room);
+    }
+
+    /// The member's API answers again: what failed because it did not is tried at once, and everything is read again.
+    pub fn handle_member_back(&mut self) {
+        self.engine.handle_member_back();
     }
 
     /// The member's capacity was measured.
@@ -172,6 +181,11 @@ impl Agent {
     /// The next action on the member, if one is due.
     pub fn poll_action(&mut self, now: Millis, random: &mut dyn FnMut() -> u64) -> Option<Action> {
         self.engine.poll_action(now, random)
+    }
+
+    /// Targets whose phase changed since the last call, for notes beside the reports.
+    pub fn take_noted(&mut self) -> BTreeSet<ObjectKey> {
+        self.engine.take_noted()
     }
 
     /// `apiVersion` and kind of what is worth watching, when it changed.

@@ -32,6 +32,8 @@ pub struct Engine {
     fresh: BTreeSet<ObjectKey>,
     in_flight: usize,
     pub(crate) changed: BTreeSet<ObjectKey>,
+    /// The same for who keeps notes beside the reporter.
+    pub(crate) noted: BTreeSet<ObjectKey>,
     /// Which kinds are in use may have changed.
     pub(crate) kinds_stale: bool,
 }
@@ -104,6 +106,7 @@ impl Engine {
                 self.targets.remove(&key);
                 self.fresh.remove(&key);
                 self.changed.remove(&key);
+                self.noted.insert(key);
             }
         }
     }
@@ -161,6 +164,16 @@ impl Engine {
             return;
         }
         target.seen = Seen::Unknown;
+        // What stood in the way may be gone; nothing is written before it is read.
+        if matches!(
+            &target.phase,
+            Phase::Failed {
+                reason: Reason::Conflict,
+                ..
+            }
+        ) {
+            target.not_before = Millis(0);
+        }
         self.make_due(key);
     }
 
@@ -170,6 +183,23 @@ impl Engine {
         for key in keys {
             self.handle_changed(&key, None);
         }
+    }
+
+    /// The member's API answers again: what failed because it did not is due now, and everything is read again.
+    pub fn handle_member_back(&mut self) {
+        for target in self.targets.values_mut() {
+            let away = |reason: &Reason| {
+                matches!(
+                    reason,
+                    Reason::MemberUnreachable | Reason::MemberOverloaded | Reason::MemberClock
+                )
+            };
+            if matches!(&target.phase, Phase::Failed { reason, .. } if away(reason)) {
+                target.pace.reset();
+                target.not_before = Millis(0);
+            }
+        }
+        self.handle_resync();
     }
 
     /// The next action, if one is due. `random` gives jitter.
@@ -477,6 +507,7 @@ impl Engine {
                 target.since = now;
             }
             self.changed.insert(key.clone());
+            self.noted.insert(key.clone());
         }
     }
 
@@ -527,6 +558,11 @@ impl Engine {
     /// Targets whose reportable state changed since the last call.
     pub fn take_changed(&mut self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut self.changed)
+    }
+
+    /// Targets whose phase changed since the last call.
+    pub fn take_noted(&mut self) -> BTreeSet<ObjectKey> {
+        std::mem::take(&mut self.noted)
     }
 
     /// True when nothing is due, under way or waiting for a retry.

@@ -8,12 +8,14 @@
 //! | [`agent`] | all of it, wired together |
 //! | [`session`], [`intake`] | 12: bytes from the hub become a verified set, or a refusal with its reason |
 //! | [`engine`] with [`diff`], [`order`], [`pace`], [`decide`] | 14: desired × record × seen × now → next actions |
-//! | [`effective`] | what an apply sends |
+//! | [`effective`], [`adoption`] | what an apply sends, and whose fields become ours first |
+//! | [`guard`] | what the site lets a hub do |
 //! | [`report`] | 17: what the hub is told |
 
 #![forbid(unsafe_code)]
 
 pub mod action;
+pub mod adoption;
 pub mod agent;
 pub mod chunks;
 pub mod decide;
@@ -21,6 +23,7 @@ pub mod diff;
 pub mod effective;
 pub mod engine;
 pub mod facts;
+pub mod guard;
 pub mod holdings;
 pub mod intake;
 pub mod limits;

@@ -6,6 +6,9 @@ use shared::time::Millis;
 pub const RETRY_FIRST: Millis = Millis(1_000);
 /// Longest pause between two tries of a failing target.
 pub const RETRY_CEILING: Millis = Millis(300_000);
+/// Longest such pause where somebody else is about to heal it: the API is absent, the namespace is going, the member's
+/// API is away.
+pub const RETRY_SOON_CEILING: Millis = Millis(30_000);
 /// Repairs of one object in close succession that are done at once; from there they are backed off.
 pub const DRIFT_TOLERATED: u32 = 5;
 /// A pause between repairs that ends the suspicion of mutual overwriting.

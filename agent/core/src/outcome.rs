@@ -78,7 +78,7 @@ impl Engine {
                 live,
                 intent,
             } => {
-                let pause = target.pace.fail(random);
+                let pause = target.pace.fail(reason, random);
                 target.not_before = now.plus(pause.0);
                 target.repair_counted = false;
                 target.intent = intent;
@@ -120,6 +120,7 @@ impl Engine {
         if done {
             self.targets.remove(key);
             self.changed.remove(key);
+            self.noted.insert(key.clone());
         }
     }
 }

@@ -1,7 +1,8 @@
 //! When a target is tried again: exponential with jitter and a ceiling, counted per target, so that one bad
 //! object costs itself and nobody else.
 
-use crate::limits::{DRIFT_QUIET, DRIFT_TOLERATED, RETRY_CEILING, RETRY_FIRST};
+use crate::limits::{DRIFT_QUIET, DRIFT_TOLERATED, RETRY_CEILING, RETRY_FIRST, RETRY_SOON_CEILING};
+use shared::reason::Reason;
 use shared::time::Millis;
 
 /// Delay before try number `tries` (1 = the first retry), between half and the whole of the exponential step.
@@ -13,6 +14,23 @@ pub fn backoff(tries: u32, first: Millis, ceiling: Millis, random: u64) -> Milli
     let step = doubled.clamp(1, ceiling.0.max(1));
     let half = step / 2;
     Millis(half + random % (step - half + 1))
+}
+
+/// Longest pause between two tries after a failure of this class: short where something else that is on its way heals
+/// it, long where a person has to.
+#[must_use]
+pub fn ceiling(reason: Reason) -> Millis {
+    match reason {
+        Reason::ApiAbsent
+        | Reason::NamespaceTerminating
+        | Reason::AwaitingDependency
+        | Reason::AwaitingDeletion
+        | Reason::MemberUnreachable
+        | Reason::MemberOverloaded
+        | Reason::MemberClock
+        | Reason::Pending => RETRY_SOON_CEILING,
+        _ => RETRY_CEILING,
+    }
 }
 
 /// Retry state of one target.
@@ -29,10 +47,10 @@ impl Pace {
         self.failures = 0;
     }
 
-    /// Counts a failure and gives the delay until the next try.
-    pub fn fail(&mut self, random: u64) -> Millis {
+    /// Counts a failure of a class and gives the delay until the next try.
+    pub fn fail(&mut self, reason: Reason, random: u64) -> Millis {
         self.failures = self.failures.saturating_add(1);
-        backoff(self.failures, RETRY_FIRST, RETRY_CEILING, random)
+        backoff(self.failures, RETRY_FIRST, ceiling(reason), random)
     }
 
     /// How often the target failed since it last succeeded or changed.
@@ -71,11 +89,21 @@ mod tests {
     #[test]
     fn failures_grow_and_reset() {
         let mut p = Pace::default();
-        let first = p.fail(0);
-        let _ = p.fail(0);
-        assert!(p.fail(0).0 > first.0);
+        let first = p.fail(Reason::Invalid, 0);
+        let _ = p.fail(Reason::Invalid, 0);
+        assert!(p.fail(Reason::Invalid, 0).0 > first.0);
         p.reset();
-        assert_eq!(p.fail(0), first);
+        assert_eq!(p.fail(Reason::Invalid, 0), first);
+    }
+
+    #[test]
+    fn what_heals_by_itself_is_looked_at_often() {
+        let longest = |reason| {
+            let mut p = Pace::default();
+            (0..40).map(|_| p.fail(reason, u64::MAX).0).max()
+        };
+        assert!(longest(Reason::ApiAbsent) <= Some(RETRY_SOON_CEILING.0));
+        assert!(longest(Reason::Forbidden) > Some(RETRY_SOON_CEILING.0));
     }
 
     #[test]

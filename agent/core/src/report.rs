@@ -294,7 +294,9 @@ fn is_seen_as_recorded(target: &Target) -> bool {
     }
 }
 
-fn state(target: &Target) -> (ApplyState, Reason, String) {
+/// Where a target stands, as reports say it.
+#[must_use]
+pub fn state(target: &Target) -> (ApplyState, Reason, String) {
     let applied = || match &target.contested_by {
         Some(by) => (
             ApplyState::Applied,

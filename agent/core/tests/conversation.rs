@@ -195,8 +195,7 @@ impl Table {
                 let x1 = X1::decode(payload).unwrap();
                 let (exchange, x2) = HubExchange::answer(&self.random, cluster(), &x1, &self.keys).unwrap();
                 self.exchange = Some(exchange);
-                self.agent
-                    .handle_payload(&x2.encode(), &self.kept, &self.random, self.now);
+                self.agent.handle_payload(&x2.encode(), &self.kept, self.now);
             }
             Kind::X3 => {
                 let exchange = self.exchange.as_ref().unwrap();
@@ -211,8 +210,7 @@ impl Table {
 
     fn say(&mut self, down: &Down) {
         let payload = self.channel.as_mut().unwrap().seal(&encode_down(down)).unwrap();
-        self.agent
-            .handle_payload(&payload, &self.kept, &self.random, self.now);
+        self.agent.handle_payload(&payload, &self.kept, self.now);
         self.pump();
     }
 

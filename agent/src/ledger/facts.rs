@@ -9,6 +9,7 @@ use super::{Ledger, LedgerError, corrupt};
 const SESSION: &str = "session";
 const RING: &str = "keys";
 const CONFIRMED: &str = "confirmed";
+const BOUND: &str = "bound";
 
 /// The highest session ever proposed or agreed; zero if none.
 ///
@@ -70,6 +71,27 @@ pub fn put_confirmed(ledger: &Ledger, time: UnixSeconds) -> Result<(), LedgerErr
         Ok(seconds) if time > confirmed(ledger)? => ledger.put(CONFIRMED, &seconds.to_be_bytes()),
         _ => Ok(()),
     }
+}
+
+/// uid of `kube-system` of the cluster that `rebind` chose instead of the enrolled one, if it ever ran.
+///
+/// # Errors
+/// The ledger's.
+pub fn bound(ledger: &Ledger) -> Result<Option<String>, LedgerError> {
+    let Some(bytes) = ledger.get(BOUND)? else {
+        return Ok(None);
+    };
+    String::from_utf8(bytes)
+        .map(Some)
+        .map_err(|_| corrupt("the bound cluster is unreadable"))
+}
+
+/// Keeps the cluster that `rebind` chose.
+///
+/// # Errors
+/// The ledger's.
+pub fn put_bound(ledger: &Ledger, uid: &str) -> Result<(), LedgerError> {
+    ledger.put(BOUND, uid.as_bytes())
 }
 
 fn number(ledger: &Ledger, name: &'static str) -> Result<Option<u64>, LedgerError> {

@@ -8,11 +8,13 @@
 pub mod facts;
 mod objects;
 mod open;
+mod problems;
 mod sets;
 #[cfg(test)]
 mod tests;
 
 pub use open::OpenError;
+pub use problems::Problem;
 pub use sets::HeldSet;
 
 use rusqlite::{Connection, OptionalExtension, params};

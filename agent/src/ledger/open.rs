@@ -15,7 +15,12 @@ use super::{Ledger, LedgerError, corrupt, sqlite};
 const FILE: &str = "ledger.db";
 
 /// Format of the file; a newer one is refused.
-const FORMAT: i64 = 1;
+const FORMAT: i64 = 2;
+
+/// What format 2 has more than format 1.
+const SINCE_2: &str = "
+CREATE TABLE problems(object TEXT PRIMARY KEY, reason TEXT NOT NULL, message TEXT NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+";
 
 const SCHEMA: &str = "
 CREATE TABLE facts(name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
@@ -115,20 +120,41 @@ impl Ledger {
         match format {
             0 => db
                 .execute_batch(&format!(
-                    "BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;"
+                    "BEGIN IMMEDIATE; {SCHEMA} {SINCE_2} PRAGMA user_version = {FORMAT}; COMMIT;"
                 ))
                 .map_err(sqlite("made"))?,
-            FORMAT => {
-                let check: String = db
-                    .query_row("PRAGMA quick_check(1)", [], |r| r.get(0))
-                    .map_err(sqlite("checked"))?;
-                if check != "ok" {
-                    return Err(corrupt(check).into());
+            1..=FORMAT => {
+                let ledger = Self { db };
+                ledger.check()?;
+                if format == 1 {
+                    ledger
+                        .db
+                        .execute_batch(&format!(
+                            "BEGIN IMMEDIATE; {SINCE_2} PRAGMA user_version = {FORMAT}; COMMIT;"
+                        ))
+                        .map_err(sqlite("brought to this version"))?;
                 }
+                return Ok(ledger);
             }
             found => return Err(OpenError::Newer { found }),
         }
         Ok(Self { db })
+    }
+
+    /// Whether the file is whole, as SQLite sees it.
+    ///
+    /// # Errors
+    /// [`LedgerError::Corrupt`] with what is wrong.
+    pub fn check(&self) -> Result<(), LedgerError> {
+        let check: String = self
+            .db
+            .query_row("PRAGMA quick_check(1)", [], |r| r.get(0))
+            .map_err(sqlite("checked"))?;
+        if check == "ok" {
+            Ok(())
+        } else {
+            Err(corrupt(check))
+        }
     }
 
     /// Opens the ledger for looking only; makes and changes nothing.

@@ -215,6 +215,15 @@ impl Api {
         serde_json::from_slice(&body).map_err(|e| ApiError::malformed(&e))
     }
 
+    /// A plain text of the API, such as `/readyz`.
+    ///
+    /// # Errors
+    /// Any answer but 200; the message is the text then.
+    pub async fn text(&self, path: &str) -> Result<String, ApiError> {
+        let body = self.get_bytes(path, None).await?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
     async fn get_bytes(&self, path: &str, accept: Option<&'static str>) -> Result<Vec<u8>, ApiError> {
         let mut request = Request::builder().method(Method::GET).uri(path);
         if let Some(accept) = accept {

@@ -4,29 +4,31 @@
 //! either nothing, or an object whose nonce the open intent names. Nothing is forced onto an object that is
 //! not ours unless the policy says Overwrite, and a delete always carries the uid it means.
 
+mod ending;
+mod foreign;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use agent_core::action::{Action, Outcome};
 use agent_core::decide::{self, Step};
-use agent_core::diff::Burial;
 use agent_core::effective;
+use agent_core::guard::Verb;
 use agent_core::live::Live;
 use agent_core::record::{Intent, ObjectRecord, Origin};
 use interpreter::Interpreter;
 use serde_json::{Value, json};
-use shared::ids::{Digest, Incarnation, ObjectKey};
+use shared::ids::{Incarnation, ObjectKey};
 use shared::reason::Reason;
-use shared::set::{ConflictResolution, Entry};
+use shared::set::Entry;
 
 use super::api::{Api, ApplyMode, Target};
-use super::content::{self, Inside};
-use super::difference::differences;
+use super::content;
 use super::errors::ApiError;
 use super::kinds::Kinds;
 use super::observe::observe;
-use super::release::release_patch;
 use crate::crash;
+use crate::guard::Keeper;
 use crate::ledger::{Ledger, LedgerError};
 use crate::random::Random;
 
@@ -36,6 +38,7 @@ pub struct Applier {
     kinds: Rc<Kinds>,
     ledger: Rc<RefCell<Ledger>>,
     interpreter: Box<dyn Interpreter>,
+    guard: Rc<Keeper>,
     incarnation: Incarnation,
     random: Random,
 }
@@ -77,6 +80,7 @@ impl Applier {
         kinds: Rc<Kinds>,
         ledger: Rc<RefCell<Ledger>>,
         interpreter: Box<dyn Interpreter>,
+        guard: Rc<Keeper>,
         incarnation: Incarnation,
         random: Random,
     ) -> Self {
@@ -85,6 +89,7 @@ impl Applier {
             kinds,
             ledger,
             interpreter,
+            guard,
             incarnation,
             random,
         }
@@ -100,6 +105,16 @@ impl Applier {
             Action::Claim { intent, .. } => Some(intent.clone()),
             _ => None,
         };
+        if let Some(verb) = verb_of(&action)
+            && let Err(message) = self.guard.check(verb, action.key())
+        {
+            return Ok(Outcome::Failed {
+                reason: Reason::GuardRefused,
+                message,
+                live: None,
+                intent,
+            });
+        }
         let ended = match action {
             Action::Read {
                 key,
@@ -284,11 +299,7 @@ impl Applier {
                 )
                 .await
             }
-            (Step::Take, Some(observed)) => {
-                let desired = effective::marked(job.content.clone(), entry, &self.incarnation, None);
-                let blank = self.blank(entry, &api_version, Origin::Adopted);
-                self.force(job, &desired, &observed, blank, "adopted").await
-            }
+            (Step::Take, Some(observed)) => self.take(job, observed).await,
             (Step::Conflict, Some(observed)) => Err(self.conflict(job, &observed, live).await),
             (Step::Replace { uid }, _) => {
                 let record = job.record.filter(|r| r.uid == uid);
@@ -434,6 +445,9 @@ impl Applier {
                 let message = "the object changed while it was being applied; trying again".to_owned();
                 return Err(Trouble::Refused(Reason::Pending, message, None));
             }
+            Err(e) if e.reason == Reason::ImmutableField => {
+                return Err(self.immutable(&job, e, observed).await);
+            }
             other => other?,
         };
         crash::point("apply-record");
@@ -496,128 +510,14 @@ impl Applier {
         }
         content::autoscaler_targets(&self.api, &target.namespace, &target.resource.kind, &target.name).await
     }
+}
 
-    async fn conflict(&self, job: Job<'_>, observed: &Value, live: Option<Box<Live>>) -> Trouble {
-        let desired = effective::marked(job.content, job.entry, &self.incarnation, None);
-        let dry = self
-            .api
-            .apply(
-                &job.target,
-                &desired,
-                ApplyMode {
-                    force: true,
-                    dry_run: true,
-                },
-            )
-            .await;
-        let what = match dry {
-            Ok(applied) => differences(observed, &applied.object),
-            Err(e) => format!("the differences cannot be told: {}", e.message),
-        };
-        let hint = match job.entry.conflict_resolution {
-            ConflictResolution::Abort => "conflictResolution is Abort",
-            ConflictResolution::Overwrite => "it is taken over",
-        };
-        let message =
-            format!("an object of this name exists and is not managed by this fleet ({hint}); {what}");
-        Trouble::Refused(Reason::Conflict, message, live)
-    }
-
-    async fn delete(
-        &self,
-        key: &ObjectKey,
-        api_version: &str,
-        uid: &str,
-        again: bool,
-    ) -> Result<Outcome, Trouble> {
-        let target = match self.target(key, api_version).await {
-            Err(e) if e.reason == Reason::ApiAbsent => return Ok(Outcome::Deleted),
-            other => other?,
-        };
-        if !again {
-            let ours = |other: &Inside| self.ledger.borrow().holds_uid(&other.uid).unwrap_or(false);
-            if let Some(found) = content::foreign_content(&self.api, key, &self.kinds, ours).await? {
-                let message = format!("deletion is held: it contains {found}, which this fleet did not make");
-                return Err(Trouble::Refused(Reason::ForeignContent, message, None));
-            }
-        }
-        let accepted = self.api.delete(&target, uid).await?;
-        crash::point("delete-record");
-        let what = if accepted { "deleted" } else { "was gone already" };
-        self.ledger.borrow().note(key, wall(), what)?;
-        Ok(Outcome::Deleted)
-    }
-
-    async fn release(&self, key: &ObjectKey, api_version: &str, uid: &str) -> Result<Outcome, Trouble> {
-        let target = self.target(key, api_version).await?;
-        if let Some(object) = self.get(&target).await?
-            && object.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid)
-            && let Some(patch) = release_patch(&object)
-        {
-            match self.api.json_patch(&target, &patch).await {
-                Err(e) if e.is_conflict() || e.reason == Reason::Invalid => {
-                    let message = "the object changed while it was being released; trying again".to_owned();
-                    return Err(Trouble::Refused(Reason::Pending, message, None));
-                }
-                other => other?,
-            };
-        }
-        self.ledger.borrow_mut().drop_object(key, wall(), "released")?;
-        Ok(Outcome::Released)
-    }
-
-    async fn claim(&self, intent: Intent, record: Option<ObjectRecord>) -> Result<Outcome, Trouble> {
-        let object = match self.target(&intent.key, &intent.api_version).await {
-            Err(e) if e.reason == Reason::ApiAbsent => None,
-            Err(e) => return Err(e.into()),
-            Ok(target) => self.get(&target).await?,
-        };
-        let live = self.live(object.as_ref());
-        if live.as_deref().is_some_and(|l| decide::claims(&intent, l)) {
-            let record = self.claimed(&intent, live.as_deref())?;
-            return Ok(Outcome::Seen {
-                live,
-                record: Some(record),
-                intent: None,
-            });
-        }
-        self.ledger.borrow().drop_intent(&intent.key)?;
-        Ok(Outcome::Seen {
-            live,
-            record,
-            intent: None,
-        })
-    }
-
-    /// Records what our create made although its answer was lost.
-    fn claimed(&self, intent: &Intent, live: Option<&Live>) -> Result<ObjectRecord, LedgerError> {
-        let record = ObjectRecord {
-            key: intent.key.clone(),
-            api_version: intent.api_version.clone(),
-            uid: live.map(|l| l.uid.clone()).unwrap_or_default(),
-            nonce: Some(intent.nonce),
-            origin: Origin::Created,
-            // Which content the lost create carried is not known: whatever is wanted now is applied.
-            content: Digest([0; 32]),
-            template_uid: intent.template_uid.clone(),
-            fields: live.and_then(|l| l.fields),
-            completed: live.is_some_and(|l| l.completed),
-        };
-        self.ledger
-            .borrow_mut()
-            .put_record(&record, wall(), "created (found by its nonce)")?;
-        Ok(record)
-    }
-
-    fn bury(&self, key: &ObjectKey, how: Burial) -> Result<Outcome, Trouble> {
-        let what = match how {
-            Burial::Deleted => "gone",
-            Burial::Released => "no longer managed",
-            Burial::NeverOurs => "was never ours",
-            Burial::Replaced => "another object has the name now; not ours",
-        };
-        self.ledger.borrow_mut().drop_object(key, wall(), what)?;
-        Ok(Outcome::Buried(how))
+/// What the guard is asked about an action; reading and bookkeeping need no leave.
+fn verb_of(action: &Action) -> Option<Verb> {
+    match action {
+        Action::Apply { .. } | Action::Release { .. } => Some(Verb::Apply),
+        Action::Delete { .. } => Some(Verb::Delete),
+        Action::Read { .. } | Action::Claim { .. } | Action::Bury { .. } => None,
     }
 }
 

@@ -21,6 +21,7 @@ use shared::set::{ConflictResolution, DeleteMode, Entry};
 use super::api::Api;
 use super::applier::Applier;
 use super::kinds::Kinds;
+use crate::guard::{Keeper, Source};
 use crate::ledger::Ledger;
 use crate::random::Random;
 
@@ -97,6 +98,7 @@ fn bench(answers: Vec<(u16, Value)>) -> Bench {
         Rc::new(Kinds::default()),
         ledger.clone(),
         Box::new(interpreter::Native::default()),
+        Rc::new(Keeper::start(Source::Default).unwrap()),
         Incarnation([3; 16]),
         Random::new(),
     );

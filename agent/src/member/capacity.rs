@@ -1,33 +1,53 @@
 //! What the member has: nodes, what they offer, what pods ask for, and which kinds it serves.
 //!
-//! Pods are listed in pages and reduced to two numbers per container while they are decoded, so memory does not
-//! follow the size of the cluster.
+//! Pods are listed in pages and reduced to their requests while they are decoded; what is kept is a sum per node, so
+//! memory follows the number of nodes and not the size of the cluster.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use shared::object::Quantity;
-use shared::wire::{ApiEnablement, Capacity};
+use shared::wire::{ApiEnablement, Capacity, Taint};
 
 use super::api::Api;
 use super::errors::ApiError;
 use super::kinds;
+use super::room::NodeState;
 use crate::limits::PAGE;
 
-type Amounts = BTreeMap<String, Quantity>;
+/// Amounts by resource name.
+pub(super) type Amounts = BTreeMap<String, Quantity>;
 
 #[derive(Deserialize)]
 struct Node {
+    metadata: NodeMeta,
     #[serde(default)]
     spec: NodeSpec,
     #[serde(default)]
     status: NodeStatus,
 }
 
+#[derive(Deserialize)]
+struct NodeMeta {
+    name: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
 #[derive(Default, Deserialize)]
 struct NodeSpec {
     #[serde(default)]
     unschedulable: bool,
+    #[serde(default)]
+    taints: Vec<NodeTaint>,
+}
+
+#[derive(Deserialize)]
+struct NodeTaint {
+    key: String,
+    #[serde(default)]
+    value: String,
+    effect: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -78,16 +98,26 @@ struct Resources {
     requests: BTreeMap<String, String>,
 }
 
-/// Measures the member; `apis` is left empty.
+/// What one look at the member found.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// The sums; `apis` is left empty.
+    pub capacity: Capacity,
+    /// Every ready node that takes pods.
+    pub nodes: Vec<NodeState>,
+}
+
+/// Measures the member.
 ///
 /// # Errors
 /// When nodes or pods cannot be listed.
-pub async fn measure(api: &Api, kubernetes_version: &str) -> Result<Capacity, ApiError> {
+pub async fn measure(api: &Api, kubernetes_version: &str) -> Result<Measured, ApiError> {
     let mut capacity = Capacity {
         kubernetes_version: kubernetes_version.to_owned(),
         ..Capacity::default()
     };
     let mut allocatable = Amounts::new();
+    let mut nodes: BTreeMap<String, NodeState> = BTreeMap::new();
     let mut next: Option<String> = None;
     loop {
         let page = api
@@ -105,6 +135,8 @@ pub async fn measure(api: &Api, kubernetes_version: &str) -> Result<Capacity, Ap
             }
             if ready && !node.spec.unschedulable {
                 add_all(&mut allocatable, &node.status.allocatable);
+                let name = node.metadata.name.clone();
+                nodes.insert(name, state_of(node));
             }
         }
         next = page.metadata.next.filter(|n| !n.is_empty());
@@ -112,15 +144,39 @@ pub async fn measure(api: &Api, kubernetes_version: &str) -> Result<Capacity, Ap
             break;
         }
     }
-    let (allocated, allocating) = requests(api).await?;
+    let (allocated, allocating) = requests(api, &mut nodes).await?;
     capacity.allocatable = texts(allocatable);
     capacity.allocated = texts(allocated);
     capacity.allocating = texts(allocating);
-    Ok(capacity)
+    let nodes: Vec<NodeState> = nodes.into_values().collect();
+    capacity.models = super::room::models(&nodes);
+    Ok(Measured { capacity, nodes })
 }
 
-/// Requests of pods that have a node, and of those that wait for one.
-async fn requests(api: &Api) -> Result<(Amounts, Amounts), ApiError> {
+fn state_of(node: Node) -> NodeState {
+    let mut offered = Amounts::new();
+    add_all(&mut offered, &node.status.allocatable);
+    let taints = node.spec.taints.into_iter();
+    NodeState {
+        offered,
+        requested: Amounts::new(),
+        labels: node.metadata.labels,
+        taints: taints
+            .filter(|t| t.effect != "PreferNoSchedule")
+            .map(|t| Taint {
+                key: t.key,
+                value: t.value,
+                effect: t.effect,
+            })
+            .collect(),
+    }
+}
+
+/// Requests of pods that have a node, and of those that wait for one; the former also node by node.
+async fn requests(
+    api: &Api,
+    nodes: &mut BTreeMap<String, NodeState>,
+) -> Result<(Amounts, Amounts), ApiError> {
     let (mut bound, mut waiting) = (Amounts::new(), Amounts::new());
     let query = format!("limit={PAGE}&fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed");
     let mut next: Option<String> = None;
@@ -129,15 +185,22 @@ async fn requests(api: &Api) -> Result<(Amounts, Amounts), ApiError> {
             .page::<Pod>("/api/v1/pods", &query, next.as_deref(), None)
             .await?;
         for pod in page.items {
+            let mut needs = pod_requests(&pod.spec);
+            add(&mut needs, "pods", Quantity::from_units(1));
             let sum = if pod.spec.node_name.is_empty() {
                 &mut waiting
             } else {
                 &mut bound
             };
-            for (name, amount) in pod_requests(&pod.spec) {
-                add(sum, &name, amount);
+            let node = nodes.get_mut(&pod.spec.node_name);
+            for (name, amount) in &needs {
+                add(sum, name, *amount);
             }
-            add(sum, "pods", Quantity::from_units(1));
+            if let Some(node) = node {
+                for (name, amount) in needs {
+                    add(&mut node.requested, &name, amount);
+                }
+            }
         }
         next = page.metadata.next.filter(|n| !n.is_empty());
         if next.is_none() {

@@ -140,6 +140,8 @@ impl ApiError {
             404 if self.is_namespace_absent() => Reason::AwaitingDependency,
             404 => Reason::ApiAbsent,
             409 => Reason::Conflict,
+            // Before the words of immutability: a policy's own message may speak of anything.
+            422 if says("denied the request") || says("denied request") => Reason::AdmissionDenied,
             422 if says("field is immutable")
                 || says("is immutable")
                 || says("may not be changed")
@@ -148,7 +150,6 @@ impl ApiError {
             {
                 Reason::ImmutableField
             }
-            422 if says("denied the request") => Reason::AdmissionDenied,
             429 | 500..=599 if says("failed calling webhook") => Reason::AdmissionDenied,
             429 | 500..=599 => Reason::MemberOverloaded,
             _ => Reason::Invalid,
@@ -255,6 +256,13 @@ mod tests {
                 404,
                 json!({"reason": "NotFound", "message": "namespaces \"x\" not found", "details": {"name": "x", "kind": "namespaces"}}),
                 Reason::AwaitingDependency,
+            ),
+            (
+                422,
+                m(
+                    "configmaps \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: the field is immutable here",
+                ),
+                Reason::AdmissionDenied,
             ),
             (429, m("slow down"), Reason::MemberOverloaded),
             (

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agent_core::pace::backoff;
 use futures::TryStreamExt;
@@ -168,12 +168,17 @@ impl Watch {
     async fn run(self) {
         let mut failures = 0_u32;
         loop {
-            let mut listed = false;
-            match self.follow(&mut listed).await {
+            let begun = Instant::now();
+            match self.follow().await {
                 Ended::Closed => return,
                 Ended::Lost(why) => tracing::debug!(kind = %self.kind.1, %why, "watch starts again"),
             }
-            failures = if listed { 1 } else { failures.saturating_add(1) };
+            // A list that works says nothing of the watch: only one that lasted starts the pauses anew.
+            failures = if begun.elapsed() >= WATCH_CEILING {
+                1
+            } else {
+                failures.saturating_add(1)
+            };
             if failures > 1 {
                 // The kind may have moved or gone; ask discovery again.
                 self.kinds.forget(&self.kind.0);
@@ -190,7 +195,7 @@ impl Watch {
     }
 
     /// Lists, then watches from there for as long as the place in the stream holds.
-    async fn follow(&self, listed: &mut bool) -> Ended {
+    async fn follow(&self) -> Ended {
         let resource = match self.kinds.find(&self.api, &self.kind.0, &self.kind.1).await {
             Ok(resource) => resource,
             Err(e) => return e.into(),
@@ -199,7 +204,6 @@ impl Watch {
             Ok(version) => version,
             Err(ended) => return ended,
         };
-        *listed = true;
         loop {
             version = match self.watch(&resource, version).await {
                 Ok(version) => version,

@@ -1,15 +1,20 @@
 //! Looks at the member from time to time: is it still the cluster that was enrolled, what does it have, what
 //! does it serve.
 
+use std::rc::Rc;
+
 use serde::Deserialize;
 use serde_json::Value;
-use shared::wire::{ApiEnablement, Capacity};
-use tokio::sync::mpsc;
+use shared::reason::Reason;
+use shared::wire::{ApiEnablement, Capacity, Room};
+use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
 use super::api::Api;
-use super::capacity::{enablements, is_material, measure};
+use super::capacity::{Measured, enablements, is_material, measure};
 use super::errors::ApiError;
+use super::room::compact;
+use crate::guard::Keeper;
 use crate::limits::{APIS_EVERY_PROBES, PROBE_EVERY, WATCH_CEILING, WATCH_FIRST};
 
 /// What a look found.
@@ -21,11 +26,15 @@ pub enum Probe {
         uid: String,
         /// `gitVersion`.
         version: String,
+        /// What it says when it is not ready.
+        unready: Option<String>,
     },
     /// It does not answer.
     Unreachable(ApiError),
     /// What it has; only material changes are sent.
     Capacity(Box<Capacity>),
+    /// Where it has room; only changes of a whole step are sent.
+    Room(Box<Room>),
 }
 
 #[derive(Deserialize)]
@@ -55,23 +64,33 @@ pub async fn identity(api: &Api) -> Result<(String, String), ApiError> {
     Ok((uid, version.git))
 }
 
-/// Looks again and again until nobody listens.
-pub async fn run(api: Api, events: mpsc::Sender<Probe>) {
+/// What the member says of its own readiness; none: it is ready, or does not say.
+async fn unready(api: &Api) -> Option<String> {
+    match api.text("/readyz").await {
+        Err(e) if e.status.is_some_and(|s| s >= 500) => Some(format!("its API is not ready: {}", e.message)),
+        _ => None,
+    }
+}
+
+/// Looks again and again until nobody listens; at once when `look` is notified.
+pub async fn run(api: Api, guard: Rc<Keeper>, look: Rc<Notify>, events: mpsc::Sender<Probe>) {
     let mut told: Option<Capacity> = None;
+    let mut told_room: Option<Room> = None;
     let mut apis: Vec<ApiEnablement> = Vec::new();
     let mut round = 0_u32;
     let mut pause = WATCH_FIRST;
     loop {
         let version = match identity(&api).await {
             Ok((uid, version)) => {
-                if events
-                    .send(Probe::Identity {
-                        uid,
-                        version: version.clone(),
-                    })
-                    .await
-                    .is_err()
-                {
+                if let Err(e) = guard.refresh(&api).await {
+                    tracing::warn!(reason = %Reason::GuardRefused, "{e:#}");
+                }
+                let found = Probe::Identity {
+                    uid,
+                    version: version.clone(),
+                    unready: unready(&api).await,
+                };
+                if events.send(found).await.is_err() {
                     return;
                 }
                 version
@@ -93,7 +112,7 @@ pub async fn run(api: Api, events: mpsc::Sender<Probe>) {
             }
         }
         match measure(&api, &version).await {
-            Ok(mut capacity) => {
+            Ok(Measured { mut capacity, nodes }) => {
                 capacity.apis.clone_from(&apis);
                 if told.as_ref().is_none_or(|t| is_material(t, &capacity)) {
                     told = Some(capacity.clone());
@@ -101,10 +120,20 @@ pub async fn run(api: Api, events: mpsc::Sender<Probe>) {
                         return;
                     }
                 }
+                let room = compact(&nodes, &apis);
+                if told_room.as_ref() != Some(&room) {
+                    told_room = Some(room.clone());
+                    if events.send(Probe::Room(Box::new(room))).await.is_err() {
+                        return;
+                    }
+                }
             }
             Err(e) => tracing::debug!(error = %e, "the capacity could not be measured"),
         }
         round = round.wrapping_add(1);
-        sleep(PROBE_EVERY).await;
+        tokio::select! {
+            () = sleep(PROBE_EVERY) => {}
+            () = look.notified() => {}
+        }
     }
 }

@@ -310,7 +310,8 @@ impl Ship {
             Up::Want(want) => self.handle_want(now, &want, desk),
             Up::Report(report) => self.handle_report(now, report, bytes),
             Up::Held(chunk) => self.handle_held_chunk(now, &chunk, desk),
-            Up::Hello(_) | Up::Join(_) => {}
+            // Presence and facts are the courier's; nothing of a set depends on them.
+            Up::Member(_) | Up::Room(_) | Up::Hello(_) | Up::Join(_) => {}
         }
     }
 

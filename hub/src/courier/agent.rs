@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hub_core::liveness;
 use hub_core::ship::{Boots, Current, Effect, Enrolled, Event, HeadRecord, Known, Output, Ship};
 use shared::ids::{ClusterName, Sequence};
 use shared::reason::Reason;
 use shared::seal::Channel;
 use shared::time::Millis;
-use shared::wire::{Down, Revoked, Up, decode_up, encode_down};
+use shared::wire::{Down, MemberApi, Revoked, Up, decode_up, encode_down};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
@@ -207,6 +208,22 @@ impl Agent {
                 .update_facts(&self.cluster, Some(clock::wall()), |_| {});
             seen.await.map_err(Halt::Rebuild)?;
         }
+        match *up {
+            Up::Member(note) => {
+                self.office.presence.member_api(&self.cluster, api_of(note.api));
+                if note.api != MemberApi::Healthy {
+                    tracing::info!(cluster = %self.cluster, reason = note.reason.as_str(), "{}", note.message);
+                }
+                return Ok(());
+            }
+            Up::Room(room) => {
+                let told = move |facts: &mut crate::store::fleet::ClusterFacts| facts.room = Some(room);
+                let stored = self.office.store.update_facts(&self.cluster, None, told);
+                stored.await.map_err(Halt::Rebuild)?;
+                return Ok(());
+            }
+            _ => {}
+        }
         self.decide(Event::Message { up, bytes }).await
     }
 
@@ -325,6 +342,15 @@ impl Agent {
                 Ok(())
             }
         }
+    }
+}
+
+/// What the agent says of its member, in the words of the condition Ready.
+fn api_of(api: MemberApi) -> liveness::MemberApi {
+    match api {
+        MemberApi::Healthy => liveness::MemberApi::Healthy,
+        MemberApi::NotHealthy | MemberApi::Changed => liveness::MemberApi::NotHealthy,
+        MemberApi::Unreachable => liveness::MemberApi::Unreachable,
     }
 }
 

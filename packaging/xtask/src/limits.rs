@@ -26,6 +26,9 @@ pub const PROXY_CONNECTIONS: usize = 512;
 /// Bytes a proxy moves at once, per direction of a connection.
 pub const PROXY_BUFFER: usize = 16 * 1024;
 
+/// Pieces of at most [`PROXY_BUFFER`] that are on their way through one direction of a connection.
+pub const PROXY_ON_THE_WAY: usize = 64;
+
 /// A proxy's target answers a connect within this.
 pub const PROXY_CONNECT: Duration = Duration::from_secs(5);
 

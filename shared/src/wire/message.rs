@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::as_bytes;
 use super::envelope::{WireError, from_postcard, to_postcard};
 use super::report::Report;
+use super::room::{MemberNote, Room};
 use crate::bundle::{self, Descriptor, Encoding, SignedDescriptor};
 use crate::ids::{
     BootId, ClusterName, Digest, FleetId, Incarnation, KeyNumber, ReportSeq, Sequence, Session, Signature,
@@ -42,6 +43,10 @@ pub enum Up {
     Beat(Beat),
     /// Answer to [`Down::Ask`]: a part of what the agent holds.
     Held(Chunk),
+    /// How the member's API stands.
+    Member(MemberNote),
+    /// Free room by node, and what the cluster runs besides.
+    Room(Room),
 }
 
 /// Hub to agent.
@@ -387,6 +392,8 @@ pub fn decode_up(plain: &[u8]) -> Result<Up, WireError> {
         Up::Refused(r) => r.detail.len() <= limits::MESSAGE_BYTES_MAX,
         Up::Report(r) => r.within_limits(),
         Up::Held(c) => c.within_limits(),
+        Up::Member(m) => m.message.len() <= limits::MESSAGE_BYTES_MAX,
+        Up::Room(r) => r.within_limits(),
         Up::Ack(_) | Up::Want(_) | Up::Beat(_) => true,
     };
     if ok {

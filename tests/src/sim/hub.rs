@@ -514,7 +514,7 @@ fn trace_up(cluster: usize, up: &Up, scene: &mut Scene<'_>) {
         Up::Held(c) => scene
             .trace
             .note(now, format_args!("{cluster} > held {:?} {}", c.what, c.offset)),
-        Up::Join(_) => {}
+        Up::Member(_) | Up::Room(_) | Up::Join(_) => {}
     }
 }
 

@@ -190,9 +190,7 @@ impl Node {
         let Some(process) = self.process.as_mut().filter(|p| p.connected) else {
             return;
         };
-        process
-            .agent
-            .handle_payload(payload, &self.ledger, &self.random, now);
+        process.agent.handle_payload(payload, &self.ledger, now);
         self.settle(net, hub, scene);
     }
 

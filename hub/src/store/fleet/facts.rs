@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use shared::ids::{ClusterName, ObjectKey};
 use shared::time::UnixSeconds;
-use shared::wire::Capacity;
+use shared::wire::{Capacity, Room};
 
 use super::super::Store;
 use super::super::error::StoreError;
@@ -24,6 +24,8 @@ pub struct ClusterFacts {
     pub ready: Option<ReadyFact>,
     /// Last capacity reported.
     pub capacity: Option<Capacity>,
+    /// Free room by node, as last told.
+    pub room: Option<Room>,
     /// Objects the agent no longer manages though nobody ordered their deletion.
     pub strays: Vec<ObjectKey>,
     /// The last set the agent refused: code and detail, until it acknowledges one.

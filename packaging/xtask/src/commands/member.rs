@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Subcommand;
-use xtask::member::{Health, Member};
+use xtask::member::{Health, Member, Shape};
 use xtask::proxy::{self, Line, Proxy};
 
 /// Options of `member`.
@@ -23,6 +23,36 @@ enum What {
         /// Nodes; each has 8 CPUs, 32 GiB and room for 110 pods.
         #[arg(long, default_value_t = 2)]
         nodes: u32,
+        /// What each node offers instead: cpu=8,memory=16Gi,nvidia.com/gpu=2
+        #[arg(long, conflicts_with = "existing")]
+        node_shape: Option<Shape>,
+        /// Start nothing: take the cluster that the variable KUBECONFIG names.
+        #[arg(long)]
+        existing: bool,
+    },
+    /// Stops the control plane where it is, as a machine that hangs.
+    Pause {
+        /// Name of the cluster.
+        name: String,
+    },
+    /// Lets a paused control plane go on.
+    Resume {
+        /// Name of the cluster.
+        name: String,
+    },
+    /// Makes the line between agent and hub slow: every byte is this long on its way, each way. 0 heals it.
+    Delay {
+        /// Name of the cluster.
+        name: String,
+        /// Milliseconds.
+        millis: u64,
+    },
+    /// Makes the line between agent and hub narrow. 0 heals it.
+    Throttle {
+        /// Name of the cluster.
+        name: String,
+        /// Bytes a second, in each direction of a connection.
+        bytes_per_second: u64,
     },
     /// Stops a cluster and removes all that belongs to it.
     #[command(group = clap::ArgGroup::new("which").required(true))]
@@ -86,7 +116,36 @@ pub(crate) struct ProxyArgs {
 /// Carries out one of the orders about members.
 pub(crate) fn run(args: Args) -> Result<()> {
     match args.what {
-        What::Up { name, nodes } => up(&name, nodes),
+        What::Up {
+            name,
+            nodes,
+            node_shape,
+            existing,
+        } => up(&name, nodes, node_shape.as_ref(), existing),
+        What::Pause { name } => {
+            find(&name)?.pause()?;
+            println!("{name} hangs; `cargo xtask member resume {name}` lets it go on");
+            Ok(())
+        }
+        What::Resume { name } => {
+            find(&name)?.resume()?;
+            println!("{name} goes on");
+            Ok(())
+        }
+        What::Delay { name, millis } => {
+            let delay = std::time::Duration::from_millis(millis);
+            find(&name)?.proxy().delay(delay)?;
+            println!("the line of {name} takes {millis} ms each way");
+            Ok(())
+        }
+        What::Throttle {
+            name,
+            bytes_per_second,
+        } => {
+            find(&name)?.proxy().throttle(bytes_per_second)?;
+            println!("the line of {name} passes {bytes_per_second} B/s (0: no limit)");
+            Ok(())
+        }
         What::Down { name: Some(name), .. } => match Member::find(&name)? {
             Some(member) => down(&member),
             None => bail!("there is no member {name}"),
@@ -118,9 +177,20 @@ pub(crate) fn run_proxy(args: &ProxyArgs) -> Result<()> {
     proxy::serve(&Proxy::start(args.port, None)?, args.control)
 }
 
-fn up(name: &str, nodes: u32) -> Result<()> {
+/// A member by name, also a paused one.
+fn find(name: &str) -> Result<Member> {
+    Member::find(name)?.with_context(|| format!("there is no member {name}"))
+}
+
+fn up(name: &str, nodes: u32, shape: Option<&Shape>, existing: bool) -> Result<()> {
     let start = Instant::now();
-    let member = Member::up(name, nodes)?;
+    let member = if existing {
+        let path =
+            std::env::var_os("KUBECONFIG").context("--existing takes the cluster that KUBECONFIG names")?;
+        Member::take(name, std::path::Path::new(&path))?
+    } else {
+        Member::up_shaped(name, nodes, shape)?
+    };
     println!(
         "{name} is up after {:.1} s with {} nodes; export KUBECONFIG={}",
         start.elapsed().as_secs_f32(),

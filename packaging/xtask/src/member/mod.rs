@@ -3,6 +3,7 @@
 
 mod binary;
 mod components;
+mod shape;
 mod state;
 
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 pub use binary::{Binary, kubernetes_sources};
+pub use shape::Shape;
 pub use state::{Ports, State};
 
 use crate::kubectl::Kubectl;
@@ -26,6 +28,14 @@ pub struct Member {
     name: String,
     directory: PathBuf,
     state: State,
+}
+
+/// Where a member of some name goes.
+enum Place {
+    /// It is there and runs.
+    Running(Member),
+    /// An empty directory.
+    Free(PathBuf),
 }
 
 /// How a member stands.
@@ -47,14 +57,87 @@ impl Member {
     /// When the binary cannot be built or a process does not come up; the message names its log. What was started is
     /// stopped, the logs stay until the next `up` or `down`.
     pub fn up(name: &str, nodes: u32) -> Result<Member> {
+        Member::up_shaped(name, nodes, None)
+    }
+
+    /// [`Member::up`] with nodes of another shape than the usual one.
+    ///
+    /// # Errors
+    /// As [`Member::up`].
+    pub fn up_shaped(name: &str, nodes: u32, shape: Option<&Shape>) -> Result<Member> {
         if nodes > NODES {
             bail!("{nodes} nodes are more than a member may have ({NODES})");
         }
-        let directory = state::directory(name)?;
         let binary = Binary::get()?;
+        let mut member = match Member::place(name)? {
+            Place::Running(member) => return Ok(member),
+            Place::Free(directory) => Member {
+                name: name.to_owned(),
+                directory,
+                state: State {
+                    ports: pick_ports()?,
+                    nodes,
+                    existing: false,
+                    processes: Vec::new(),
+                    ready: false,
+                },
+            },
+        };
+        if let Err(error) = member.bring_up(&binary, shape) {
+            member.stop()?;
+            return Err(error.context(format!(
+                "member {name} did not come up; its logs are in {}",
+                member.directory.display()
+            )));
+        }
+        Ok(member)
+    }
+
+    /// Takes a cluster that is there already, by its kubeconfig: only the proxy of a member is started for it, and
+    /// `down` leaves the cluster as it is.
+    ///
+    /// # Errors
+    /// When the kubeconfig cannot be read or its cluster does not answer.
+    pub fn take(name: &str, kubeconfig: &Path) -> Result<Member> {
+        let mut member = match Member::place(name)? {
+            Place::Running(member) => return Ok(member),
+            Place::Free(directory) => Member {
+                name: name.to_owned(),
+                directory,
+                state: State {
+                    ports: pick_ports()?,
+                    nodes: 0,
+                    existing: true,
+                    processes: Vec::new(),
+                    ready: false,
+                },
+            },
+        };
+        std::fs::copy(kubeconfig, member.kubeconfig())
+            .with_context(|| format!("the kubeconfig {} cannot be read", kubeconfig.display()))?;
+        state::write(&member.directory, &member.state)?;
+        let nodes = member
+            .kubectl(&["get", "nodes", "-o", "name"])
+            .context("the cluster of the kubeconfig does not answer")?;
+        member.state.nodes = u32::try_from(nodes.lines().count()).unwrap_or(u32::MAX);
+        let proxy = member.proxy_command()?;
+        member.start("proxy", proxy)?;
+        let listening = member.wait_listening("proxy", member.state.ports.control);
+        if let Err(error) = listening {
+            member.stop()?;
+            return Err(error);
+        }
+        member.state.ready = true;
+        state::write(&member.directory, &member.state)?;
+        Ok(member)
+    }
+
+    /// Room for a member of this name: what a broken or stale one left is removed.
+    fn place(name: &str) -> Result<Place> {
+        let directory = state::directory(name)?;
         if let Some(member) = Member::find(name)? {
             if member.health() == Health::Up {
-                return Ok(member);
+                return Ok(Place::Running(member));
             }
             eprintln!(
                 "{name}: removing what a {} member of this name left",
@@ -71,25 +154,39 @@ impl Member {
         }
         std::fs::create_dir_all(&directory)
             .with_context(|| format!("{} cannot be made", directory.display()))?;
-        let state = State {
-            ports: pick_ports()?,
-            nodes,
-            processes: Vec::new(),
-            ready: false,
-        };
-        let mut member = Member {
-            name: name.to_owned(),
-            directory,
-            state,
-        };
-        if let Err(error) = member.bring_up(&binary) {
-            member.stop()?;
-            return Err(error.context(format!(
-                "member {name} did not come up; its logs are in {}",
-                member.directory.display()
-            )));
+        Ok(Place::Free(directory))
+    }
+
+    /// Stops the processes of the control plane where they are, as a machine that hangs: connections stay, nothing
+    /// answers.
+    ///
+    /// # Errors
+    /// When a process cannot be told, or the cluster is not ours to stop.
+    pub fn pause(&self) -> Result<()> {
+        self.tell("STOP")
+    }
+
+    /// Lets them go on.
+    ///
+    /// # Errors
+    /// As [`Member::pause`].
+    pub fn resume(&self) -> Result<()> {
+        self.tell("CONT")
+    }
+
+    fn tell(&self, signal: &str) -> Result<()> {
+        if self.state.existing {
+            bail!(
+                "{} is a cluster that was there before: its processes are not ours",
+                self.name
+            );
         }
-        Ok(member)
+        let mut all = self
+            .state
+            .processes
+            .iter()
+            .filter(|process| process.name != "proxy");
+        all.try_for_each(|process| process.signal(signal))
     }
 
     /// The member of this name, if there is one, running or not.
@@ -223,7 +320,7 @@ impl Member {
         Kubectl::new(&self.kubeconfig(), &self.directory.join("kubectl-cache")).run(arguments)
     }
 
-    fn bring_up(&mut self, binary: &Binary) -> Result<()> {
+    fn bring_up(&mut self, binary: &Binary, shape: Option<&Shape>) -> Result<()> {
         state::write(&self.directory, &self.state)?;
         let member = binary.member();
         let stages = process::output(Command::new(&member).arg("stages"))?;
@@ -254,7 +351,10 @@ impl Member {
             components::scheduler(&member, &directory, &ports),
         )?;
         self.start("kwok", components::kwok(&member, &directory, &ports))?;
-        self.bootstrap(&member)?;
+        self.bootstrap(&member, if shape.is_some() { 0 } else { self.state.nodes })?;
+        if let Some(shape) = shape {
+            self.make_nodes(shape)?;
+        }
         self.all_alive()?;
         self.wait_listening("proxy", ports.control)?;
         self.state.ready = true;
@@ -300,11 +400,11 @@ impl Member {
     }
 
     /// Makes nodes and waits for all that a user counts on, but not longer than all processes run.
-    fn bootstrap(&self, member: &Path) -> Result<()> {
+    fn bootstrap(&self, member: &Path, nodes: u32) -> Result<()> {
         let mut child = Command::new(member)
             .arg("bootstrap")
             .arg(format!("-kubeconfig={}", self.kubeconfig().display()))
-            .arg(format!("-nodes={}", self.state.nodes))
+            .arg(format!("-nodes={nodes}"))
             .arg(format!("-timeout={}s", MEMBER_READY.as_secs()))
             .stdin(Stdio::null())
             .spawn()
@@ -322,6 +422,22 @@ impl Member {
         if !ended.success() {
             bail!("the cluster did not become ready; what was missing is said above");
         }
+        Ok(())
+    }
+
+    /// Nodes of a shape, made by kubectl, and their readiness.
+    fn make_nodes(&self, shape: &Shape) -> Result<()> {
+        let nodes: Vec<String> = (1..=self.state.nodes)
+            .map(|number| shape.node(number).to_string())
+            .collect();
+        if nodes.is_empty() {
+            return Ok(());
+        }
+        let file = self.directory.join("nodes.json");
+        std::fs::write(&file, nodes.join("\n")).context("the nodes cannot be written")?;
+        self.kubectl(&["create", "-f", &file.to_string_lossy()])?;
+        let patience = format!("--timeout={}s", MEMBER_READY.as_secs());
+        self.kubectl(&["wait", "--for=condition=Ready", "nodes", "--all", &patience])?;
         Ok(())
     }
 
@@ -356,6 +472,10 @@ impl Member {
     /// Those that use the API first, then the API server, etcd, and the proxy: an API server whose etcd is gone does
     /// not end when asked.
     fn stop(&self) -> Result<()> {
+        // A paused process takes no order.
+        for process in &self.state.processes {
+            process.signal("CONT")?;
+        }
         let order = [
             "kwok",
             "kube-scheduler",

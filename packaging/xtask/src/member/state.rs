@@ -36,6 +36,9 @@ pub struct State {
     pub ports: Ports,
     /// Nodes it was made with.
     pub nodes: u32,
+    /// The cluster was there before and is only used: nothing but the proxy is started and stopped.
+    #[serde(default)]
+    pub existing: bool,
     /// Its processes in the order of their start.
     pub processes: Vec<Process>,
     /// Whether it once was ready: a start that broke off leaves `false`.

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -39,6 +40,10 @@ fn obey(proxy: &Proxy, line: &str) -> Result<()> {
     match line.split_once(' ').unwrap_or((line, "")) {
         ("status", "") => {}
         ("link", address) => proxy.link(address.parse().context("link wants ADDRESS:PORT")?),
+        ("delay", millis) => proxy.delay(Duration::from_millis(
+            millis.parse().context("delay wants milliseconds")?,
+        )),
+        ("throttle", rate) => proxy.throttle(rate.parse().context("throttle wants bytes a second")?),
         ("line", "open") => proxy.set(Line::Open),
         ("line", "cut") => proxy.set(Line::Cut),
         ("line", "silent") => proxy.set(Line::Silent),
@@ -86,6 +91,22 @@ impl Remote {
             Line::Cut => "line cut",
             Line::Silent => "line silent",
         })
+    }
+
+    /// Every byte is this long on its way from now on, in each direction.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn delay(&self, delay: Duration) -> Result<Status> {
+        self.order(&format!("delay {}", delay.as_millis()))
+    }
+
+    /// At most this many bytes a second pass from now on, in each direction of a connection; zero: no limit.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn throttle(&self, bytes_per_second: u64) -> Result<Status> {
+        self.order(&format!("throttle {bytes_per_second}"))
     }
 
     fn order(&self, order: &str) -> Result<Status> {

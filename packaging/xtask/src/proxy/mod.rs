@@ -7,6 +7,7 @@ mod pump;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,12 @@ pub struct Status {
     pub up: u64,
     /// Bytes from the target to those who dialled.
     pub down: u64,
+    /// Milliseconds each byte is on its way, in each direction.
+    #[serde(default)]
+    pub delay_ms: u64,
+    /// Bytes a second that pass in each direction of a connection; 0: as many as there are.
+    #[serde(default)]
+    pub rate: u64,
 }
 
 #[derive(Default)]
@@ -61,6 +68,8 @@ struct Shared {
     accepted: AtomicU64,
     up: AtomicU64,
     down: AtomicU64,
+    delay_ms: AtomicU64,
+    rate: AtomicU64,
 }
 
 impl Shared {
@@ -147,6 +156,17 @@ impl Proxy {
         self.shared.changed.notify_all();
     }
 
+    /// Every byte is this long on its way from now on, in each direction; zero: it is not held up.
+    pub fn delay(&self, delay: Duration) {
+        let millis = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        self.shared.delay_ms.store(millis, Ordering::Relaxed);
+    }
+
+    /// At most this many bytes a second pass from now on, in each direction of a connection; zero: no limit.
+    pub fn throttle(&self, bytes_per_second: u64) {
+        self.shared.rate.store(bytes_per_second, Ordering::Relaxed);
+    }
+
     /// What it does and has done.
     pub fn status(&self) -> Status {
         let state = self.shared.state();
@@ -157,6 +177,8 @@ impl Proxy {
             accepted: self.shared.accepted.load(Ordering::Relaxed),
             up: self.shared.up.load(Ordering::Relaxed),
             down: self.shared.down.load(Ordering::Relaxed),
+            delay_ms: self.shared.delay_ms.load(Ordering::Relaxed),
+            rate: self.shared.rate.load(Ordering::Relaxed),
         }
     }
 

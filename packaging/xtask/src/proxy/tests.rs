@@ -117,3 +117,31 @@ fn a_proxy_without_target_closes_and_is_linked_from_outside() {
     assert_eq!(remote.set(Line::Cut).unwrap().line, Line::Cut);
     assert!(remote.link("nowhere").is_err());
 }
+
+#[test]
+fn a_delay_holds_bytes_and_a_throttle_slows_them() {
+    let proxy = Proxy::start(0, Some(echo())).unwrap();
+    let mut stream = dial(&proxy);
+    proxy.delay(Duration::from_millis(100));
+    let begun = std::time::Instant::now();
+    assert_eq!(exchange(&mut stream, "there and back"), "there and back");
+    assert!(
+        begun.elapsed() >= Duration::from_millis(200),
+        "{:?}",
+        begun.elapsed()
+    );
+    proxy.delay(Duration::ZERO);
+    proxy.throttle(10_000);
+    let begun = std::time::Instant::now();
+    for _ in 0..4 {
+        assert_eq!(exchange(&mut stream, &"x".repeat(1_000)).len(), 1_000);
+    }
+    // Each piece of 1,000 bytes holds the next one up for 100 ms.
+    assert!(
+        begun.elapsed() >= Duration::from_millis(300),
+        "{:?}",
+        begun.elapsed()
+    );
+    let status = proxy.status();
+    assert_eq!((status.delay_ms, status.rate), (0, 10_000));
+}

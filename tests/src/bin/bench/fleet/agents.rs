@@ -292,7 +292,7 @@ impl Common {
                 event = events.recv() => match event.context("the connection ended")? {
                     LinkEvent::Connected => session.handle_connected(self.random.source(), clock.now()),
                     LinkEvent::Payload(payload) => {
-                        session.handle_payload(&payload, &self.shelf, self.random.source(), clock.now());
+                        session.handle_payload(&payload, &self.shelf, clock.now());
                     }
                     LinkEvent::Disconnected(_) => session.handle_disconnected(),
                 },
@@ -355,7 +355,7 @@ impl Cluster {
                 event = events.recv() => match event.context("the connection ended")? {
                     LinkEvent::Connected => self.session.handle_connected(random.source(), self.clock.now()),
                     LinkEvent::Payload(payload) => {
-                        self.session.handle_payload(&payload, &common.shelf, random.source(), self.clock.now());
+                        self.session.handle_payload(&payload, &common.shelf, self.clock.now());
                     }
                     LinkEvent::Disconnected(why) => {
                         // The measurement counts on everybody being there.
