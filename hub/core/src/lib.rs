@@ -1,5 +1,6 @@
 //! Pure decisions of the hub.
 
+pub mod access;
 pub mod admission;
 pub mod affinity;
 pub mod aggregate;

@@ -22,3 +22,9 @@ pub const MAX_MANAGER_BYTES: usize = 128;
 pub const MAX_PROTOBUF_DEPTH: usize = 100;
 /// Values of a protobuf body, messages included: what it becomes in memory is bounded, whatever its bytes are.
 pub const MAX_PROTOBUF_VALUES: usize = 500_000;
+/// Single permissions that one check against escalation takes apart; beyond, a rule must be covered whole.
+pub const MAX_ESCALATION_RULES: usize = 100_000;
+/// Bytes of a bearer token.
+pub const MAX_TOKEN_BYTES: usize = 16 * 1024;
+/// Longest life of a ServiceAccount token (seconds): one year.
+pub const MAX_TOKEN_SECONDS: i64 = 365 * 86_400;

@@ -132,7 +132,10 @@ struct RawShape {
 
 /// Subresources served. The table lists all of Kubernetes (`pods/exec`, ...); what this hub does not serve stays out of
 /// the loaded table, so that discovery is honest.
-const SERVED_SUBRESOURCES: [&str; 2] = ["status", "scale"];
+const SERVED_SUBRESOURCES: [&str; 5] = ["status", "scale", "token", "approval", "finalize"];
+
+/// Groups whose kinds are questions: answered on `create`, never stored.
+const REVIEW_GROUPS: [&str; 2] = ["authentication.k8s.io", "authorization.k8s.io"];
 
 /// Group and plural.
 type GroupResource = (&'static str, &'static str);
@@ -198,11 +201,11 @@ fn read_resources(
 ) -> Result<Vec<Resource>, TypeTableError> {
     let mut resources = Vec::with_capacity(raw.len());
     for r in raw {
-        // Kinds that are answered and never stored (reviews, bindings of pods, componentstatuses) are not served.
-        if !["get", "list", "create"]
+        // Other kinds that are answered and never stored (bindings of pods, componentstatuses) are not served.
+        let is_stored = ["get", "list", "create"]
             .iter()
-            .all(|needed| r.verbs.iter().any(|v| &**v == *needed))
-        {
+            .all(|needed| r.verbs.iter().any(|v| &**v == *needed));
+        if !is_stored && !REVIEW_GROUPS.contains(&&*r.group) {
             continue;
         }
         let Some(of_type) = names.get(&r.of_type).copied() else {
