@@ -24,7 +24,7 @@ use tokio_rustls::server::TlsStream;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::gateway::{CloseReason, Gateway, oldest_of_busiest};
-use crate::keys::{Keys, KeysError, certificate_der, key_der};
+use crate::keys::{Keys, KeysError, certificate_der, fingerprint, key_der};
 use crate::limits;
 
 /// ALPN name of MQTT over TLS.
@@ -62,6 +62,8 @@ pub struct ClientCertificate {
     pub user: String,
     /// Every `O`.
     pub groups: Vec<String>,
+    /// SHA-256 of it, in hex.
+    pub fingerprint: String,
 }
 
 /// Serves one API connection to its end.
@@ -207,7 +209,11 @@ fn client_certificate(der: &[u8]) -> Option<ClientCertificate> {
         .iter_organization()
         .filter_map(|group| group.as_str().ok().map(str::to_owned))
         .collect();
-    Some(ClientCertificate { user, groups })
+    Some(ClientCertificate {
+        user,
+        groups,
+        fingerprint: fingerprint(der),
+    })
 }
 
 fn server_config(keys: &Keys, leaf: Arc<LeafSlot>) -> Result<ServerConfig, ListenError> {

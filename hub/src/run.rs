@@ -28,6 +28,8 @@ use shared::topics::Direction;
 
 /// The file that tells where the hub listens.
 const ADDRESS: &str = "address";
+/// Directory of the audit log.
+const AUDIT: &str = "audit";
 /// How often the TLS leaf is looked at.
 const LEAF_EVERY: Duration = Duration::from_secs(3_600);
 
@@ -141,7 +143,10 @@ impl Hub {
                 advertised: keys.settings().advertised().to_owned(),
                 pin: keys.pin(),
             }),
+            keys.authority()?,
         );
+        let audit = args.data.join(AUDIT);
+        api.log_to(api::Audit::open(&audit).with_context(|| format!("audit log in {}", audit.display()))?);
         api.bootstrap().await.context("the first namespaces")?;
 
         let mut tasks = Tasks::default();
@@ -230,6 +235,7 @@ fn http(api: Arc<Api>) -> ServeHttp {
         let identity = certificate.map(|certificate| api::Identity {
             user: certificate.user,
             groups: certificate.groups,
+            fingerprint: certificate.fingerprint,
         });
         Box::pin(async move { api::serve_connection(api, stream, identity, peer).await })
     })

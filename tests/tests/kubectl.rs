@@ -88,7 +88,7 @@ impl Hub {
         let store = Store::open(&data, now)?;
         let keys = Keys::load(&data, store.fleet())?;
         let acceptor = tls(&keys)?;
-        let api = Api::new(store, Router::new());
+        let api = Api::new(store, Router::new(), keys.authority()?);
         api.bootstrap().await?;
         tokio::spawn(api.clone().run());
         tokio::spawn(async move {
@@ -96,6 +96,7 @@ impl Hub {
             let admin = Identity {
                 user: "admin".to_owned(),
                 groups: vec!["system:masters".to_owned()],
+                ..Identity::default()
             };
             while let Ok((stream, peer)) = listener.accept().await {
                 let (acceptor, api, admin) = (acceptor.clone(), api.clone(), admin.clone());

@@ -1,4 +1,4 @@
-//! What the API does by itself: the namespaces every cluster has, the end of namespaces that were deleted, and the
+//! What the API does by itself: the namespaces every cluster has and what is in them, the end of namespaces that were deleted, and the
 //! removal of old events. On a timer and on a poke; it takes no input, so a restart goes on where it was.
 
 use super::source::Served;
@@ -51,15 +51,31 @@ impl Api {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        self.bootstrap_roles().await?;
+        self.furnish_namespaces().await?;
+        self.bootstrap_service().await?;
+        self.aggregate_roles().await
     }
 
-    /// Ends namespaces and removes old events until the process ends.
+    /// Does what the API does by itself until the process ends.
     pub async fn run(self: Arc<Api>) {
+        futures::join!(self.keep_house(), self.access.run());
+    }
+
+    async fn keep_house(&self) {
         let mut events_at = Instant::now();
         loop {
             let seen = self.store.revision();
             let is_ending = self.end_namespaces().await;
+            for (what, done) in [
+                ("roles are not gathered", self.aggregate_roles().await),
+                ("signing requests wait", self.sign_waiting().await),
+                ("namespaces lack their account", self.furnish_namespaces().await),
+            ] {
+                if let Err(error) = done {
+                    tracing::warn!(%error, "{what}");
+                }
+            }
             if events_at <= Instant::now() {
                 events_at = Instant::now() + limits::OLD_EVENTS_EVERY;
                 if let Err(error) = self.remove_old_events().await {

@@ -52,3 +52,25 @@ pub(super) const HOUSEKEEPING: Duration = Duration::from_secs(10);
 pub(super) const HOUSEKEEPING_PAUSE: Duration = Duration::from_millis(100);
 /// Objects removed in one commit.
 pub(super) const REMOVALS: usize = 100;
+/// Life of a user's certificate unless another is asked for (seconds).
+pub(super) const USER_SECONDS: i64 = 365 * 86_400;
+/// Shortest life of a user's certificate (seconds).
+pub(super) const USER_SECONDS_MIN: i64 = 600;
+/// Longest life of a user's certificate (seconds); the CA lives ten years.
+pub(super) const USER_SECONDS_MAX: i64 = 5 * 365 * 86_400;
+/// Certificates of one user that count at the same time.
+pub(super) const USER_CERTIFICATES: usize = 64;
+/// How long an answered signing request is kept (seconds).
+pub(super) const ANSWERED_REQUEST_SECONDS: i64 = 3_600;
+/// How long a signing request may wait for an answer (seconds).
+pub(super) const WAITING_REQUEST_SECONDS: i64 = 86_400;
+/// A write to a client that makes no progress for this long ends the connection.
+pub(super) const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Open API connections from one source address.
+pub(super) const CONNECTIONS_PER_ADDRESS: usize = 4_096;
+/// Audit lines that wait to be written.
+pub(super) const AUDIT_QUEUE: usize = 4_096;
+/// Bytes of one audit file; then a new one begins.
+pub(super) const AUDIT_FILE_BYTES: u64 = 16 * 1024 * 1024;
+/// Audit files kept, the current one included.
+pub(super) const AUDIT_FILES: usize = 8;

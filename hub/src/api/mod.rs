@@ -2,19 +2,24 @@
 //!
 //! Paths of objects are parsed by hand in one place ([`request`]); decisions are `hub-core`'s; this module moves bytes.
 
+mod access;
+mod audit;
 mod decode;
 mod delete;
 mod documents;
 mod encode;
 mod housekeeping;
-mod identity;
 mod limits;
 mod negotiate;
 mod ownership;
 mod page;
+mod patience;
+mod people;
+mod places;
 mod read;
 mod request;
 mod respond;
+mod reviews;
 mod rules;
 mod source;
 mod watch;
@@ -23,16 +28,22 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use identity::Identity;
+pub use access::{Identity, UserError, Users};
+pub use audit::Audit;
 
+use crate::clock;
+use crate::keys::Authority;
 use crate::store::{ResourceId, Store};
+use access::{Access, Caller, Guard};
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use delete::Options;
 use documents::Documents;
-use http::header::{ACCEPT, ACCEPT_ENCODING};
+use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
+use hub_core::access::review;
+use hub_core::audit::Record;
 use hub_core::policy::Switches;
 use hub_core::scale;
 use hub_core::status_error::{Details, Reason, StatusError};
@@ -41,16 +52,18 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use page::Pins;
+use patience::Patient;
+use places::{Connections, Places};
 use request::{Address, Place, Query};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use source::{Catalog, Served};
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Notify, RwLock, Semaphore};
+use tokio::sync::{Notify, RwLock};
 use tower::ServiceExt as _;
 use write::{Done, Write};
 
@@ -61,6 +74,8 @@ pub struct Api {
     catalog: Catalog,
     documents: Documents,
     pins: Pins,
+    access: Access,
+    users: Users,
     /// This product's own calls.
     fleet: Router,
     random: SystemRandom,
@@ -69,8 +84,10 @@ pub struct Api {
     /// Creates hold it open; the end of a namespace closes it.
     gate: RwLock<()>,
     pokes: Notify,
-    requests: Semaphore,
-    watches: Arc<Semaphore>,
+    requests: Places,
+    watches: Places,
+    connections: Connections,
+    audit: OnceLock<Audit>,
 }
 
 impl fmt::Debug for Api {
@@ -102,6 +119,11 @@ pub async fn serve_connection<S>(api: Arc<Api>, stream: S, identity: Option<Iden
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let Some(_counted) = api.connections.enter(peer.ip(), limits::CONNECTIONS_PER_ADDRESS) else {
+        tracing::warn!(%peer, limit = limits::CONNECTIONS_PER_ADDRESS, "too many connections from one address");
+        return;
+    };
+    let stream = Patient::new(stream, limits::WRITE_TIMEOUT);
     let identity = identity.map(Arc::new);
     let service = hyper::service::service_fn(move |request: Request<Incoming>| {
         let (api, identity) = (api.clone(), identity.clone());
@@ -149,28 +171,39 @@ fn header<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Option<&'h str
 }
 
 impl Api {
-    /// The API over a store. `fleet` answers this product's own calls; see [`Api::bootstrap`] and [`Api::run`].
-    pub fn new(store: Store, fleet: Router) -> Arc<Api> {
+    /// The API over a store. `fleet` answers this product's own calls; `authority` signs for users and checks tokens.
+    /// See [`Api::bootstrap`] and [`Api::run`].
+    pub fn new(store: Store, fleet: Router, authority: Arc<Authority>) -> Arc<Api> {
         let table = TypeTable::built_in();
         Arc::new(Api {
-            store,
             table,
             catalog: Catalog::new(table),
             documents: Documents::new(table),
             pins: Pins::default(),
+            access: Access::new(store.clone(), authority.clone()),
+            users: Users::new(store.clone(), authority),
             fleet,
             random: SystemRandom::new(),
             switches: Switches::default(),
             gate: RwLock::new(()),
             pokes: Notify::new(),
-            requests: Semaphore::new(limits::REQUESTS),
-            watches: Arc::new(Semaphore::new(limits::WATCHES)),
+            requests: Places::new(limits::REQUESTS),
+            watches: Places::new(limits::WATCHES),
+            connections: Connections::default(),
+            audit: OnceLock::new(),
+            store,
         })
+    }
+
+    /// Writes a line per write to an audit log from now on; the first log stays.
+    pub fn log_to(&self, audit: Audit) {
+        // A second log would split the record.
+        let _first_stays = self.audit.set(audit);
     }
 
     /// Answers one request.
     pub async fn answer(
-        &self,
+        self: &Arc<Self>,
         request: Request<Body>,
         identity: Option<&Identity>,
         peer: SocketAddr,
@@ -180,29 +213,43 @@ impl Api {
         let place = request::place(&path);
         let query = Query::parse(request.uri().query().unwrap_or_default());
         let verb = verb(request.method(), &place, &query);
-        let answer = match &place {
-            Place::Version => self.documents.version(),
-            Place::Health => respond::bytes(
-                StatusCode::OK,
-                "text/plain; charset=utf-8",
-                Bytes::from_static(b"ok"),
-            ),
-            _ => match identity::authorize(identity, verb, &place, &path) {
-                Err(error) => respond::error(&error),
-                Ok(identity) => self.place(request, &place, &query, verb, identity).await,
-            },
+        if place == Place::Health {
+            // What load balancers ask; everybody may.
+            let ok = Bytes::from_static(b"ok");
+            return respond::bytes(StatusCode::OK, "text/plain; charset=utf-8", ok);
+        }
+        let wish = access::wish(verb, request.method().as_str(), &place, &path, &query);
+        let is_write = !matches!(verb, "get" | "list" | "watch");
+        let log = self.audit.get().filter(|_| is_write).map(|audit| {
+            let agent = header(request.headers(), &USER_AGENT)
+                .unwrap_or_default()
+                .to_owned();
+            (audit, clock::wall().rfc3339(), request.uri().to_string(), agent)
+        });
+        let (answer, caller) = match self.access.admit(identity, request.headers(), &wish) {
+            Err(error) => (respond::error(&error), None),
+            Ok(caller) => {
+                let guard = (verb == "watch").then(|| Guard::new(self.clone(), caller.clone(), wish.clone()));
+                let answer = self.place(request, &place, &query, verb, &caller, guard).await;
+                (answer, Some(caller))
+            }
         };
-        if !matches!(verb, "get" | "list" | "watch") {
-            // The audit line of a write.
-            tracing::info!(
-                user = identity.map_or("", |i| i.user.as_str()),
-                verb,
-                path,
-                code = answer.status().as_u16(),
-                milliseconds = started.elapsed().as_millis(),
-                %peer,
-                "write"
-            );
+        if let Some((audit, received, uri, agent)) = log {
+            let record = Record {
+                id: &self.new_uid(),
+                uri: &uri,
+                user: caller.as_ref().map(|c| c.real.as_ref().unwrap_or(&c.user)),
+                impersonated: caller.as_ref().filter(|c| c.real.is_some()).map(|c| &c.user),
+                source: peer.ip().to_string(),
+                agent: &agent,
+                wish: &wish,
+                named: answer.extensions().get::<Named>().map(|n| n.0.as_str()),
+                code: answer.status().as_u16(),
+                reason: caller.as_ref().map_or("", |c| &c.reason),
+                received: &received,
+                milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            };
+            audit.write(hub_core::audit::line(&record));
         }
         answer
     }
@@ -213,10 +260,12 @@ impl Api {
         place: &Place,
         query: &Query,
         verb: &'static str,
-        identity: &Identity,
+        caller: &Caller,
+        guard: Option<Guard>,
     ) -> Response<Body> {
         let headers = request.headers();
         match place {
+            Place::Version => self.documents.version(),
             Place::Groups(root) => self.documents.groups(*root, headers, host(headers)),
             Place::Group(group) => self.documents.group(group, headers),
             Place::Resources(group, version) => self.documents.resources(group, version, headers),
@@ -226,19 +275,22 @@ impl Api {
                 let text = "OpenAPI v2 is not served; v3 is, at /openapi/v3";
                 respond::error(&StatusError::new(Reason::NotAcceptable, text))
             }
-            Place::Fleet => {
-                let mut request = request;
-                request.extensions_mut().insert(identity.clone());
-                match self.fleet.clone().oneshot(request).await {
-                    Ok(answer) => answer,
-                    Err(never) => match never {},
-                }
-            }
-            Place::Resource(address) => match self.resource(request, address, query, verb).await {
+            Place::Fleet if people::is_here(request.uri().path()) => match self.people(request, caller).await
+            {
                 Ok(answer) => answer,
                 Err(error) => respond::error(&error),
             },
-            Place::Version | Place::Health | Place::Unknown => respond::error(&StatusError::no_such_path()),
+            Place::Fleet => match self.fleet.clone().oneshot(request).await {
+                Ok(answer) => answer,
+                Err(never) => match never {},
+            },
+            Place::Resource(address) => {
+                match self.resource(request, address, query, verb, caller, guard).await {
+                    Ok(answer) => answer,
+                    Err(error) => respond::error(&error),
+                }
+            }
+            Place::Health | Place::Unknown => respond::error(&StatusError::no_such_path()),
         }
     }
 
@@ -248,6 +300,8 @@ impl Api {
         address: &Address,
         query: &Query,
         verb: &'static str,
+        caller: &Caller,
+        guard: Option<Guard>,
     ) -> Result<Response<Body>, StatusError> {
         let found = self
             .catalog
@@ -262,12 +316,21 @@ impl Api {
             if let Some(name) = &address.name {
                 query.select_name(name);
             }
-            let stream = self.watch(served, address.namespace.as_deref(), encoder?, &query)?;
+            let stream = self.watch(
+                &caller.user,
+                served,
+                address.namespace.as_deref(),
+                encoder?,
+                &query,
+            )?;
             let mut answer = respond::bytes(StatusCode::OK, "application/json", Bytes::new());
-            *answer.body_mut() = Body::from_stream(stream);
+            *answer.body_mut() = match guard {
+                Some(guard) => Body::from_stream(guard.around(stream)),
+                None => Body::from_stream(stream),
+            };
             return Ok(answer);
         }
-        let _place = self.requests.try_acquire().map_err(|_| busy())?;
+        let _place = self.requests.enter(&caller.user.name).ok_or_else(busy)?;
         let namespace = address.namespace.as_deref().unwrap_or_default();
         let name = address.name.as_deref().unwrap_or_default();
         let subresource = address.subresource.as_deref();
@@ -277,6 +340,7 @@ impl Api {
             subresource,
             query,
             headers,
+            user: &caller.user,
             body,
         };
         let done = match verb {
@@ -290,6 +354,12 @@ impl Api {
             "list" => ok(self
                 .list(served, address.namespace.as_deref(), &encoder?, query)
                 .await?),
+            "create" if review::is_review(&served.resource.group, &served.resource.kind) => {
+                self.review(write(decode::read(body).await?)).await?
+            }
+            "create" if subresource == Some("token") => {
+                self.create_token(write(decode::read(body).await?), name).await?
+            }
             "create" => self.create(write(decode::read(body).await?)).await?,
             "update" => self.update(write(decode::read(body).await?), name).await?,
             "patch" => self.patch(write(decode::read(body).await?), name).await?,
@@ -310,7 +380,12 @@ impl Api {
                 ));
             }
         };
-        Ok(finish(done, headers).await)
+        let named = (verb == "create" && done.code == StatusCode::CREATED).then(|| name_in(&done.body));
+        let mut answer = finish(done, headers).await;
+        if let Some(named) = named.flatten() {
+            answer.extensions_mut().insert(named);
+        }
+        Ok(answer)
     }
 
     /// Wakes [`Api::run`].
@@ -344,6 +419,23 @@ impl Api {
             .map(|b| char::from(LETTERS[usize::from(*b) % LETTERS.len()]))
             .collect()
     }
+}
+
+/// Name of a created object, for the audit log.
+#[derive(Clone)]
+struct Named(String);
+
+fn name_in(body: &[u8]) -> Option<Named> {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        metadata: Metadata,
+    }
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        name: String,
+    }
+    let head: Head = serde_json::from_slice(body).ok()?;
+    Some(Named(head.metadata.name))
 }
 
 fn ok(body: Bytes) -> Done {

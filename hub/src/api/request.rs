@@ -104,7 +104,8 @@ fn objects(group: &str, version: &str, rest: &[&str]) -> Place {
     })
 }
 
-fn percent_decoded(text: &str) -> Option<String> {
+/// Decodes `%41`; `None` if it is not valid.
+pub(super) fn percent_decoded(text: &str) -> Option<String> {
     if !text.contains('%') {
         return Some(text.to_owned());
     }

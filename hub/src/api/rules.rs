@@ -7,6 +7,7 @@ use super::write::Write;
 use crate::clock;
 use crate::store::{CommitError, Object, ResourceId, Revision, StoreError};
 use crate::views;
+use hub_core::access::RBAC_GROUP;
 use hub_core::admission;
 use hub_core::guard::{self, Wish};
 use hub_core::policy::{self, Operation, Refused, Stored};
@@ -144,6 +145,13 @@ impl Api {
                     causes.collect(),
                 ))
             }
+        }
+    }
+
+    /// Wakes what follows a write of some kinds.
+    pub(super) fn follow_up(&self, served: &Served) {
+        if &*served.resource.group == RBAC_GROUP && &*served.resource.plural == "clusterroles" {
+            self.poke();
         }
     }
 

@@ -1,6 +1,7 @@
 //! Watches: a stream of events from a place in the history, filtered for the client.
 
 use super::encode::{Encoder, line};
+use super::places::Place;
 use super::read::{Selection, revision_of};
 use super::request::Query;
 use super::source::{self, Feed, Served};
@@ -8,12 +9,12 @@ use super::{Api, limits};
 use crate::store::{Compacted, Event, EventKind, Object, Revision};
 use bytes::Bytes;
 use futures::Stream;
+use hub_core::access::User;
 use hub_core::status_error::{Cause, Reason, StatusError};
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep_until};
 
 /// One watch of one client.
@@ -31,7 +32,7 @@ struct Watch {
     deadline: Instant,
     is_first: bool,
     ended: bool,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 fn invalid(field: &str, why: &str) -> StatusError {
@@ -64,9 +65,10 @@ impl Api {
     /// Starts a watch.
     ///
     /// # Errors
-    /// What the query does wrong; 429 if there are too many watches.
+    /// What the query does wrong; 429 if there are too many watches, or too many of this user.
     pub(super) fn watch(
         &self,
+        user: &User,
         served: &Served,
         namespace: Option<&str>,
         encoder: Encoder,
@@ -80,11 +82,7 @@ impl Api {
             Some(seconds) => seconds.min(limits::WATCH_SECONDS_MAX),
             None => limits::WATCH_SECONDS + self.random_number() % limits::WATCH_SECONDS,
         };
-        let place = self
-            .watches
-            .clone()
-            .try_acquire_owned()
-            .map_err(|_| super::busy())?;
+        let place = self.watches.enter(&user.name).ok_or_else(super::busy)?;
 
         // Without a place in history the present is shown first.
         let shows_present = streams_initial || (after.is_none() && !asked_not_to);

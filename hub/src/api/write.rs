@@ -14,6 +14,7 @@ use crate::store::{CommitError, Expect, Object, Op};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
+use hub_core::access::User;
 use hub_core::admission::{self, Part, Target, Updated};
 use hub_core::guard::{self, Wish};
 use hub_core::patch::{self, PatchError};
@@ -32,6 +33,8 @@ pub(super) struct Write<'a> {
     pub(super) subresource: Option<&'a str>,
     pub(super) query: &'a Query,
     pub(super) headers: &'a HeaderMap,
+    /// As whom the client acts.
+    pub(super) user: &'a User,
     pub(super) body: Bytes,
 }
 
@@ -92,7 +95,7 @@ impl Write<'_> {
         }
     }
 
-    fn encoder(&self) -> Result<Encoder, StatusError> {
+    pub(super) fn encoder(&self) -> Result<Encoder, StatusError> {
         let accept = self.headers.get(ACCEPT).and_then(|v| v.to_str().ok());
         encoder(self.served, accept, self.query)
     }
@@ -102,10 +105,11 @@ impl Write<'_> {
     }
 
     fn part(&self) -> Part {
-        if self.subresource == Some("status") {
-            Part::Status
-        } else {
-            Part::Main
+        match self.subresource {
+            Some("status") => Part::Status,
+            Some("approval") => Part::Approval,
+            Some("finalize") => Part::Finalize,
+            _ => Part::Main,
         }
     }
 
@@ -169,7 +173,10 @@ impl Api {
         )?;
         warnings.extend(notices(served));
         self.own(&write, None, &mut object)?;
-        let object = self.admit_policy(&write, Operation::Create, object, None, &mut warnings)?;
+        let mut object = self.admit_policy(&write, Operation::Create, object, None, &mut warnings)?;
+        self.admit_request(served, write.user, &mut object)?;
+        self.access
+            .check_escalation(served, write.user, write.namespace, None, &object)?;
         guard::check(served.resource, Wish::Create, None, Some(&object))?;
         let is_generated = admission::name_of(&object).is_empty();
         let mut tries = if is_generated { limits::NAME_TRIES } else { 1 };
@@ -193,13 +200,14 @@ impl Api {
                 }
                 return write.done(StatusCode::CREATED, State::Dry(admitted), warnings);
             }
-            match self
-                .store
-                .commit(vec![write.put(&name, Expect::Absent, admitted)])
-                .await
-            {
+            let mut ops = vec![write.put(&name, Expect::Absent, admitted)];
+            if served.id == super::namespace_id() {
+                ops.extend(self.furniture(&name));
+            }
+            match self.store.commit(ops).await {
                 Ok(stored) => {
                     let object = first(stored)?;
+                    self.follow_up(served);
                     return write.done(StatusCode::CREATED, State::Stored(object), warnings);
                 }
                 Err(CommitError::AlreadyExists { .. }) if tries > 0 => {}
@@ -281,10 +289,9 @@ impl Api {
         write.encoder()?;
         let is_dry = write.query.dry_run()?;
         warnings.extend(notices(served));
-        let wish = if write.part() == Part::Status {
-            Wish::UpdateStatus
-        } else {
-            Wish::Update
+        let wish = match write.part() {
+            Part::Status => Wish::UpdateStatus,
+            Part::Main | Part::Approval | Part::Finalize => Wish::Update,
         };
         let mut tries = limits::WRITE_TRIES;
         loop {
@@ -298,8 +305,13 @@ impl Api {
             }
             let new = match write.part() {
                 Part::Main => self.admit_policy(write, Operation::Update, new, Some(&old), &mut found)?,
-                Part::Status => new,
+                Part::Status | Part::Approval | Part::Finalize => new,
             };
+            if write.part() == Part::Approval {
+                self.check_approval(served, write.user, &old)?;
+            }
+            self.access
+                .check_escalation(served, write.user, write.namespace, Some(&old), &new)?;
             guard::check(resource, wish, Some(&old), Some(&new))?;
             let updated = admission::update(write.target(), &old, new, write.part())?;
             warnings.extend(found);
@@ -325,7 +337,15 @@ impl Api {
                     if was_removal {
                         self.poke();
                     }
-                    let stored = self.shown(served, first(stored)?)?;
+                    self.follow_up(served);
+                    let stored = first(stored)?;
+                    if write.part() == Part::Approval
+                        && let Err(error) = self.sign_one(&stored).await
+                    {
+                        // The next look at waiting requests tries again.
+                        tracing::warn!(%error, request = name, "the approved request is not signed yet");
+                    }
+                    let stored = self.shown(served, stored)?;
                     return write.done(
                         StatusCode::OK,
                         state.map_or(State::Stored(stored), State::Dry),

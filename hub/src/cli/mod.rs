@@ -2,6 +2,7 @@
 
 mod client;
 mod print;
+mod user;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -33,6 +34,9 @@ enum Command {
     /// Clusters of the fleet.
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// People who may use the hub.
+    #[command(subcommand)]
+    User(user::UserCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -142,6 +146,7 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
             let done: serde_json::Value = hub.post(&format!("clusters/{name}/revoke"), &body).await?;
             println!("{}", done["message"].as_str().unwrap_or("done"));
         }
+        Command::User(command) => user::run(&hub, command).await?,
     }
     Ok(())
 }
@@ -215,6 +220,9 @@ mod tests {
             "pinnace cluster list",
             "pinnace cluster reconcile shop --push-hub",
             "pinnace cluster revoke shop",
+            "pinnace user create ann --group dev --group ops --ttl 30d",
+            "pinnace user list",
+            "pinnace user revoke ann",
         ] {
             assert!(Cli::try_parse_from(good.split(' ')).is_ok(), "{good}");
         }

@@ -178,7 +178,7 @@ fn sign(ca: &Pair, params: &CertificateParams) -> Result<Pair, KeysError> {
     })
 }
 
-fn new_key() -> Result<KeyPair, KeysError> {
+pub(super) fn new_key() -> Result<KeyPair, KeysError> {
     KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(rcgen_error)
 }
 

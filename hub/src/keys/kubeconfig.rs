@@ -1,11 +1,13 @@
-//! `admin.kubeconfig`.
+//! Kubeconfigs.
 
 use base64::Engine;
 
 use super::certificates::Pair;
 
 /// A kubeconfig with one cluster, one user, one context.
-pub(super) fn render(server: &str, ca: &str, user: &Pair) -> String {
+pub(super) fn render(server: &str, ca: &str, name: &str, user: &Pair) -> String {
+    // A JSON string is a YAML string, whatever the name holds.
+    let name = serde_json::Value::from(name).to_string();
     let base64 = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
     format!(
         "apiVersion: v1
@@ -16,7 +18,7 @@ clusters:
     server: {server}
     certificate-authority-data: {ca}
 users:
-- name: pinnace-admin
+- name: {name}
   user:
     client-certificate-data: {certificate}
     client-key-data: {key}
@@ -24,7 +26,7 @@ contexts:
 - name: pinnace
   context:
     cluster: pinnace
-    user: pinnace-admin
+    user: {name}
 current-context: pinnace
 ",
         ca = base64(ca),

@@ -7,12 +7,15 @@
 //! | `key-statements.json` | the root's word for each set-signing key |
 //! | `api-ca.pem` | certificate and key of the API's CA (ECDSA P-256, 10 years) |
 //! | `tls.pem` | certificate and key of the TLS leaf; the hub renews it |
+//! | `service-account.key` | ECDSA P-256, signs ServiceAccount tokens |
 //! | `hub.json` | names and addresses given at `init` |
 //! | `admin.kubeconfig` | a client certificate of `system:masters` |
 //!
 //! The storage key and the fleet id belong to the store.
 
+mod authority;
 mod certificates;
+mod client_certificate;
 mod files;
 mod kubeconfig;
 mod settings;
@@ -29,6 +32,7 @@ use shared::ids::{FleetId, IdError, KeyNumber, PublicKey, Signature, from_hex};
 use shared::keys::{HubKeys, KeyError, KeyStatement, RootPin, SigningKey};
 use shared::time::UnixSeconds;
 
+pub use authority::{Authority, Signed, SigningRequest, fingerprint};
 pub(crate) use certificates::{certificate_der, key_der};
 pub(crate) use files::replace as replace_file;
 pub use settings::Settings;
@@ -42,7 +46,8 @@ const LEAF: &str = "tls.pem";
 const KUBECONFIG: &str = "admin.kubeconfig";
 /// Group that may do everything.
 const ADMIN_GROUP: &str = "system:masters";
-const ADMIN_USER: &str = "pinnace-admin";
+/// User of `admin.kubeconfig`.
+pub const ADMIN_USER: &str = "pinnace-admin";
 
 /// What can go wrong with keys and their files.
 #[derive(Debug, thiserror::Error)]
@@ -141,7 +146,8 @@ impl Keys {
         let leaf = certificates::make_leaf(&ca, &settings.leaf_names(), now)?;
         files::create(&dir.join(LEAF), join(&leaf).as_bytes())?;
         let admin = certificates::make_client(&ca, ADMIN_USER, ADMIN_GROUP, now)?;
-        let config = kubeconfig::render(&settings.server, &ca.certificate, &admin);
+        let config = kubeconfig::render(&settings.server, &ca.certificate, ADMIN_USER, &admin);
+        authority::create(dir)?;
         files::create(&dir.join(KUBECONFIG), config.as_bytes())?;
         settings.create(dir)
     }
@@ -151,7 +157,15 @@ impl Keys {
     /// # Errors
     /// [`KeysError::Exists`].
     pub fn refuse_existing(dir: &Path) -> Result<(), KeysError> {
-        let names = [ROOT, STATEMENTS, CA, LEAF, KUBECONFIG, settings::FILE];
+        let names = [
+            ROOT,
+            STATEMENTS,
+            CA,
+            LEAF,
+            KUBECONFIG,
+            authority::FILE,
+            settings::FILE,
+        ];
         match names.iter().map(|name| dir.join(name)).find(|path| path.exists()) {
             Some(path) => Err(KeysError::Exists { path }),
             None => Ok(()),
@@ -214,6 +228,14 @@ impl Keys {
     /// This process listens on another address than the one of `init`: the TLS leaf names it.
     pub fn listen_on(&mut self, address: std::net::IpAddr) {
         self.settings.listens_on = Some(address);
+    }
+
+    /// What signs for users and ServiceAccounts, with the address that clients use now.
+    ///
+    /// # Errors
+    /// The token key cannot be read or made.
+    pub fn authority(&self) -> Result<Arc<Authority>, KeysError> {
+        Authority::load(&self.dir, self.ca.clone(), &self.settings.server)
     }
 
     /// PEM of the API CA's certificate.

@@ -166,28 +166,45 @@ pub fn cluster_roles() -> Vec<Value> {
     edit.push(Rule::of(
         &["get"],
         &[""],
-        &["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy"],
+        &[
+            "pods/attach",
+            "pods/exec",
+            "pods/portforward",
+            "pods/proxy",
+            "services/proxy",
+        ],
     ));
     edit.push(Rule::of(
         &["create", "delete", "deletecollection", "patch", "update"],
         &[""],
-        &["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "services/proxy"],
+        &[
+            "pods/attach",
+            "pods/exec",
+            "pods/portforward",
+            "pods/proxy",
+            "services/proxy",
+        ],
     ));
-    edit.push(Rule::of(&["create"], &[""], &["pods/eviction", "serviceaccounts/token"]));
+    edit.push(Rule::of(
+        &["create"],
+        &[""],
+        &["pods/eviction", "serviceaccounts/token"],
+    ));
     edit.push(Rule::of(&["impersonate"], &[""], &["serviceaccounts"]));
     edit.push(Rule::of(&EVERYTHING, &["coordination.k8s.io"], &["leases"]));
     let admin = [
-        Rule::of(&["create"], &["authorization.k8s.io"], &["localsubjectaccessreviews"]),
+        Rule::of(
+            &["create"],
+            &["authorization.k8s.io"],
+            &["localsubjectaccessreviews"],
+        ),
         Rule::of(&EVERYTHING, &[RBAC_GROUP], &["rolebindings", "roles"]),
     ];
     vec![
         role(
             "cluster-admin",
             &[],
-            &[
-                Rule::of(&["*"], &["*"], &["*"]),
-                Rule::of_paths(&["*"], &["*"]),
-            ],
+            &[Rule::of(&["*"], &["*"], &["*"]), Rule::of_paths(&["*"], &["*"])],
         ),
         role(
             "system:discovery",
@@ -195,8 +212,17 @@ pub fn cluster_roles() -> Vec<Value> {
             &[Rule::of_paths(
                 &["get"],
                 &[
-                    "/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*", "/readyz",
-                    "/version", "/version/",
+                    "/api",
+                    "/api/*",
+                    "/apis",
+                    "/apis/*",
+                    "/healthz",
+                    "/livez",
+                    "/openapi",
+                    "/openapi/*",
+                    "/readyz",
+                    "/version",
+                    "/version/",
                 ],
             )],
         ),
@@ -222,7 +248,15 @@ pub fn cluster_roles() -> Vec<Value> {
             &[],
             &[Rule::of_paths(
                 &["get"],
-                &["/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/readyz", "/readyz/*"],
+                &[
+                    "/healthz",
+                    "/healthz/*",
+                    "/livez",
+                    "/livez/*",
+                    "/metrics",
+                    "/readyz",
+                    "/readyz/*",
+                ],
             )],
         ),
         role(
@@ -247,7 +281,11 @@ pub fn cluster_roles() -> Vec<Value> {
             &[],
             &[Rule::of_paths(
                 &["get"],
-                &["/.well-known/openid-configuration", "/openid/v1/jwks", "/openid/v1/jwks/"],
+                &[
+                    "/.well-known/openid-configuration",
+                    "/openid/v1/jwks",
+                    "/openid/v1/jwks/",
+                ],
             )],
         ),
         aggregating("admin", &[], TO_ADMIN),
@@ -255,7 +293,11 @@ pub fn cluster_roles() -> Vec<Value> {
         aggregating("view", &[(TO_EDIT, "true")], TO_VIEW),
         role("system:aggregate-to-admin", &[(TO_ADMIN, "true")], &admin),
         role("system:aggregate-to-edit", &[(TO_EDIT, "true")], &edit),
-        role("system:aggregate-to-view", &[(TO_VIEW, "true")], &rules(&READ, VIEWED)),
+        role(
+            "system:aggregate-to-view",
+            &[(TO_VIEW, "true")],
+            &rules(&READ, VIEWED),
+        ),
     ]
 }
 
@@ -284,7 +326,9 @@ pub enum Followed {
 
 /// Brings a stored role or binding up to date with the expected one.
 pub fn follow(stored: &Value, expected: &Value) -> Followed {
-    let autoupdate = stored.pointer("/metadata/annotations").and_then(|a| a.get(AUTOUPDATE));
+    let autoupdate = stored
+        .pointer("/metadata/annotations")
+        .and_then(|a| a.get(AUTOUPDATE));
     if autoupdate != Some(&json!("true")) {
         return Followed::Kept;
     }
@@ -293,9 +337,13 @@ pub fn follow(stored: &Value, expected: &Value) -> Followed {
     }
     let mut changed = stored.clone();
     for part in ["labels", "annotations"] {
-        let wanted = expected.pointer(&format!("/metadata/{part}")).and_then(Value::as_object);
+        let wanted = expected
+            .pointer(&format!("/metadata/{part}"))
+            .and_then(Value::as_object);
         for (key, value) in wanted.into_iter().flatten() {
-            let is_there = changed.pointer(&format!("/metadata/{part}")).is_some_and(Value::is_object);
+            let is_there = changed
+                .pointer(&format!("/metadata/{part}"))
+                .is_some_and(Value::is_object);
             if !is_there {
                 changed["metadata"][part] = json!({});
             }
@@ -306,9 +354,12 @@ pub fn follow(stored: &Value, expected: &Value) -> Followed {
         }
     }
     if let Some(rule) = expected.get("aggregationRule") {
-        add_missing(&mut changed["aggregationRule"], rule, "clusterRoleSelectors", |have, wanted| {
-            have.contains(wanted)
-        });
+        add_missing(
+            &mut changed["aggregationRule"],
+            rule,
+            "clusterRoleSelectors",
+            |have, wanted| have.contains(wanted),
+        );
     } else {
         add_missing(&mut changed, expected, "rules", |have, wanted| {
             let owned: Vec<Rule> = have.iter().map(Rule::read).collect();
@@ -316,7 +367,11 @@ pub fn follow(stored: &Value, expected: &Value) -> Followed {
         });
     }
     add_missing(&mut changed, expected, "subjects", |have, wanted| {
-        let same = |s: &Value| ["kind", "name", "namespace"].iter().all(|k| s.get(k) == wanted.get(k));
+        let same = |s: &Value| {
+            ["kind", "name", "namespace"]
+                .iter()
+                .all(|k| s.get(k) == wanted.get(k))
+        };
         have.iter().any(same)
     });
     if changed == *stored {
@@ -370,7 +425,13 @@ mod tests {
         let may = |rbac: &Rbac, wish: &Attributes| rbac.decide(&ann, wish).allowed;
         assert!(may(&rbac, &Attributes::path("get", "/apis/apps/v1")));
         assert!(!may(&rbac, &Attributes::path("get", "/metrics")));
-        let review = Attributes::resource("create", "authorization.k8s.io", "selfsubjectaccessreviews", "", "");
+        let review = Attributes::resource(
+            "create",
+            "authorization.k8s.io",
+            "selfsubjectaccessreviews",
+            "",
+            "",
+        );
         assert!(may(&rbac, &review));
         let table = [
             ("view", "get", "apps", "deployments", true),
@@ -390,7 +451,10 @@ mod tests {
             rbac.set("rolebindings", "shop", "ann", Some(&binding));
             let wish = Attributes::resource(verb, group, resource, "shop", "x");
             assert_eq!(may(&rbac, &wish), expected, "{role} {verb} {resource}");
-            assert!(!may(&rbac, &Attributes::resource(verb, group, resource, "other", "x")), "{role} elsewhere");
+            assert!(
+                !may(&rbac, &Attributes::resource(verb, group, resource, "other", "x")),
+                "{role} elsewhere"
+            );
         }
     }
 
@@ -398,7 +462,14 @@ mod tests {
     fn stored_roles_follow_and_additions_stay() {
         let expected = role("r", &[], &[Rule::of(&["get", "list"], &[""], &["pods"])]);
         assert_eq!(follow(&expected, &expected), Followed::Kept);
-        let mut old = role("r", &[], &[Rule::of(&["get"], &[""], &["pods"]), Rule::of(&["x"], &["y"], &["z"])]);
+        let mut old = role(
+            "r",
+            &[],
+            &[
+                Rule::of(&["get"], &[""], &["pods"]),
+                Rule::of(&["x"], &["y"], &["z"]),
+            ],
+        );
         let Followed::Changed(new) = follow(&old, &expected) else {
             panic!("a rule is missing")
         };

@@ -20,7 +20,10 @@ pub fn missing(owned: &[Rule], wanted: &[Rule]) -> Vec<Rule> {
             continue;
         };
         budget = left;
-        out.extend(rule.single().filter(|single| !owned.iter().any(|o| o.covers(single))));
+        out.extend(
+            rule.single()
+                .filter(|single| !owned.iter().any(|o| o.covers(single))),
+        );
     }
     out
 }
@@ -74,10 +77,7 @@ pub fn check(
             }
             if changes("aggregationRule") && new.get("aggregationRule").is_some_and(|r| !r.is_null()) {
                 // Whoever aggregates gets what others write later: only who has everything may.
-                vec![
-                    Rule::of(&["*"], &["*"], &["*"]),
-                    Rule::of_paths(&["*"], &["*"]),
-                ]
+                vec![Rule::of(&["*"], &["*"], &["*"]), Rule::of_paths(&["*"], &["*"])]
             } else {
                 Rule::read_all(new)
             }

@@ -54,7 +54,13 @@ impl Wanted {
     pub fn wishes(&self) -> Vec<Attributes> {
         let mut out = Vec::new();
         let mut ask = |group: &str, resource: &str, namespace: &str, name: &str| {
-            out.push(Attributes::resource("impersonate", group, resource, namespace, name));
+            out.push(Attributes::resource(
+                "impersonate",
+                group,
+                resource,
+                namespace,
+                name,
+            ));
         };
         match service_account_of(&self.user) {
             Some((namespace, name)) => ask("", "serviceaccounts", namespace, name),
@@ -69,7 +75,8 @@ impl Wanted {
         for (key, values) in &self.extra {
             for value in values {
                 out.push(
-                    Attributes::resource("impersonate", "authentication.k8s.io", "userextras", "", value).sub(key),
+                    Attributes::resource("impersonate", "authentication.k8s.io", "userextras", "", value)
+                        .sub(key),
                 );
             }
         }
@@ -131,17 +138,29 @@ mod tests {
             ("impersonate-group", "ops"),
             ("Impersonate-Extra-Acme.com%2Fproject", "p"),
         ];
-        let wanted = Wanted::read(headers.into_iter()).expect("fine").expect("asked for");
+        let wanted = Wanted::read(headers.into_iter())
+            .expect("fine")
+            .expect("asked for");
         let wishes: Vec<String> = wanted
             .wishes()
             .iter()
             .map(|w| format!("{} {}", w.combined(), w.name))
             .collect();
-        assert_eq!(wishes, ["users ann", "groups dev", "groups ops", "userextras/acme.com/project p"]);
+        assert_eq!(
+            wishes,
+            [
+                "users ann",
+                "groups dev",
+                "groups ops",
+                "userextras/acme.com/project p"
+            ]
+        );
         let user = wanted.user();
         assert_eq!(user.groups, ["dev", "ops", AUTHENTICATED]);
         let account = [("impersonate-user", "system:serviceaccount:a:b")];
-        let wanted = Wanted::read(account.into_iter()).expect("fine").expect("asked for");
+        let wanted = Wanted::read(account.into_iter())
+            .expect("fine")
+            .expect("asked for");
         assert_eq!(wanted.wishes()[0].namespace, "a");
         assert!(wanted.user().is_in("system:serviceaccounts:a"));
         assert_eq!(Wanted::read([("accept", "x")].into_iter()), Ok(None));

@@ -167,7 +167,12 @@ mod tests {
     #[test]
     fn names_of_service_accounts() {
         assert_eq!(service_account_of("system:serviceaccount:a:b"), Some(("a", "b")));
-        for other in ["system:serviceaccount:a", "system:serviceaccount::b", "ann", "system:serviceaccount:a:b:c"] {
+        for other in [
+            "system:serviceaccount:a",
+            "system:serviceaccount::b",
+            "ann",
+            "system:serviceaccount:a:b:c",
+        ] {
             assert_eq!(service_account_of(other), None, "{other}");
         }
     }

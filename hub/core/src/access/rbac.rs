@@ -49,7 +49,9 @@ impl Subject {
         match self {
             Subject::User(name) => format!("User {name:?}"),
             Subject::Group(name) => format!("Group {name:?}"),
-            Subject::Account(namespace, name) => format!("ServiceAccount {:?}", format!("{name}/{namespace}")),
+            Subject::Account(namespace, name) => {
+                format!("ServiceAccount {:?}", format!("{name}/{namespace}"))
+            }
         }
     }
 }
@@ -168,15 +170,20 @@ impl Rbac {
             };
         }
         let mut missing = Vec::new();
-        let found = self.bound(user, &wish.namespace).find_map(|(key, binding, subject)| {
-            match self.rules_of_role(&binding.role.0, &binding.role.1) {
-                Some(rules) => rules.iter().any(|r| r.allows(wish)).then_some((key, binding, subject)),
-                None => {
-                    missing.push(told_missing(&binding.role));
-                    None
-                }
-            }
-        });
+        let found = self
+            .bound(user, &wish.namespace)
+            .find_map(
+                |(key, binding, subject)| match self.rules_of_role(&binding.role.0, &binding.role.1) {
+                    Some(rules) => rules
+                        .iter()
+                        .any(|r| r.allows(wish))
+                        .then_some((key, binding, subject)),
+                    None => {
+                        missing.push(told_missing(&binding.role));
+                        None
+                    }
+                },
+            );
         match found {
             Some((key, binding, subject)) => {
                 let role = &binding.role;
@@ -188,7 +195,11 @@ impl Rbac {
                 };
                 Decision {
                     allowed: true,
-                    reason: format!("RBAC: allowed by {by} of {kind} {:?} to {}", role.1, subject.told()),
+                    reason: format!(
+                        "RBAC: allowed by {by} of {kind} {:?} to {}",
+                        role.1,
+                        subject.told()
+                    ),
                 }
             }
             None => {
@@ -289,14 +300,17 @@ fn read_binding(object: &Value, namespace: &str) -> Option<Binding> {
 impl ClusterRole {
     fn read(object: &Value) -> ClusterRole {
         let labels = object.pointer("/metadata/labels").and_then(Value::as_object);
-        let aggregates = object.get("aggregationRule").filter(|r| !r.is_null()).map(|rule| {
-            let selectors = rule.get("clusterRoleSelectors").and_then(Value::as_array);
-            selectors
-                .into_iter()
-                .flatten()
-                .filter_map(|s| LabelSelector::parse(&selector_text(s)).ok())
-                .collect()
-        });
+        let aggregates = object
+            .get("aggregationRule")
+            .filter(|r| !r.is_null())
+            .map(|rule| {
+                let selectors = rule.get("clusterRoleSelectors").and_then(Value::as_array);
+                selectors
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|s| LabelSelector::parse(&selector_text(s)).ok())
+                    .collect()
+            });
         ClusterRole {
             labels: labels
                 .into_iter()
@@ -312,13 +326,22 @@ impl ClusterRole {
 /// A `LabelSelector` object in the grammar of queries; an empty one selects everything, as in Kubernetes.
 fn selector_text(selector: &Value) -> String {
     let mut terms = Vec::new();
-    for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+    for (key, value) in selector
+        .get("matchLabels")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
         terms.push(format!("{key}={}", value.as_str().unwrap_or_default()));
     }
     let expressions = selector.get("matchExpressions").and_then(Value::as_array);
     for expression in expressions.into_iter().flatten() {
         let text = |key: &str| expression.get(key).and_then(Value::as_str).unwrap_or_default();
-        let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+        let values = expression
+            .get("values")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let values: Vec<&str> = values.filter_map(Value::as_str).collect();
         let (key, values) = (text("key"), values.join(","));
         terms.push(match text("operator") {
@@ -358,7 +381,11 @@ fn aggregate(roles: &BTreeMap<String, ClusterRole>) -> BTreeMap<String, Vec<Rule
         let mut grew = false;
         for (name, selected) in &aggregating {
             let mut union: Vec<Rule> = Vec::new();
-            for rule in selected.iter().filter_map(|other| effective.get(*other)).flatten() {
+            for rule in selected
+                .iter()
+                .filter_map(|other| effective.get(*other))
+                .flatten()
+            {
                 if !union.contains(rule) {
                     union.push(rule.clone());
                 }
@@ -403,13 +430,24 @@ mod tests {
         rbac.set("roles", "shop", "reader", Some(&role(reads)));
         let ann = json!([{"kind": "User", "name": "ann"}]);
         let robot = json!([{"kind": "ServiceAccount", "name": "robot"}, {"kind": "Group", "name": "dev"}]);
-        rbac.set("clusterrolebindings", "", "all", Some(&binding("ClusterRole", "reader", ann)));
-        rbac.set("rolebindings", "shop", "here", Some(&binding("Role", "reader", robot)));
+        rbac.set(
+            "clusterrolebindings",
+            "",
+            "all",
+            Some(&binding("ClusterRole", "reader", ann)),
+        );
+        rbac.set(
+            "rolebindings",
+            "shop",
+            "here",
+            Some(&binding("Role", "reader", robot)),
+        );
         rbac
     }
 
     fn may(rbac: &Rbac, who: &User, namespace: &str) -> bool {
-        rbac.decide(who, &Attributes::resource("get", "", "pods", namespace, "x")).allowed
+        rbac.decide(who, &Attributes::resource("get", "", "pods", namespace, "x"))
+            .allowed
     }
 
     #[test]
@@ -428,9 +466,17 @@ mod tests {
             (User::service_account("other", "robot", "u"), "shop", false),
         ];
         for (who, namespace, expected) in table {
-            assert_eq!(may(&rbac, &who, namespace), expected, "{} in {namespace:?}", who.name);
+            assert_eq!(
+                may(&rbac, &who, namespace),
+                expected,
+                "{} in {namespace:?}",
+                who.name
+            );
         }
-        let told = rbac.decide(&user("ann", &[]), &Attributes::resource("get", "", "pods", "shop", ""));
+        let told = rbac.decide(
+            &user("ann", &[]),
+            &Attributes::resource("get", "", "pods", "shop", ""),
+        );
         assert_eq!(
             told.reason,
             "RBAC: allowed by ClusterRoleBinding \"all\" of ClusterRole \"reader\" to User \"ann\""
@@ -463,15 +509,28 @@ mod tests {
             json!({"metadata": {"labels": labels},
                 "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]}, "rules": null})
         };
-        rbac.set("clusterroles", "", "admin", Some(&aggregating("to-admin", json!({}))));
-        rbac.set("clusterroles", "", "edit", Some(&aggregating("to-edit", json!({"to-admin": "true"}))));
+        rbac.set(
+            "clusterroles",
+            "",
+            "admin",
+            Some(&aggregating("to-admin", json!({}))),
+        );
+        rbac.set(
+            "clusterroles",
+            "",
+            "edit",
+            Some(&aggregating("to-edit", json!({"to-admin": "true"}))),
+        );
         let mut leaf = role(json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]));
         leaf["metadata"]["labels"] = json!({"to-edit": "true"});
         rbac.set("clusterroles", "", "leaf", Some(&leaf));
         for name in ["admin", "edit", "leaf"] {
             assert_eq!(rbac.rules_of_role("", name).map(<[Rule]>::len), Some(1), "{name}");
         }
-        assert_eq!(rbac.aggregated().map(|(name, _)| name).collect::<Vec<_>>(), ["admin", "edit"]);
+        assert_eq!(
+            rbac.aggregated().map(|(name, _)| name).collect::<Vec<_>>(),
+            ["admin", "edit"]
+        );
         rbac.set("clusterroles", "", "leaf", None);
         assert_eq!(rbac.rules_of_role("", "admin").map(<[Rule]>::len), Some(0));
     }

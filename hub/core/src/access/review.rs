@@ -31,7 +31,10 @@ pub fn is_review(group: &str, kind: &str) -> bool {
         (group, kind),
         (
             "authorization.k8s.io",
-            "SelfSubjectAccessReview" | "SubjectAccessReview" | "LocalSubjectAccessReview" | "SelfSubjectRulesReview"
+            "SelfSubjectAccessReview"
+                | "SubjectAccessReview"
+                | "LocalSubjectAccessReview"
+                | "SelfSubjectRulesReview"
         ) | ("authentication.k8s.io", "SelfSubjectReview" | "TokenReview")
     )
 }
@@ -41,7 +44,11 @@ fn text<'v>(value: &'v Value, pointer: &str) -> &'v str {
 }
 
 fn texts(value: &Value, pointer: &str) -> Vec<String> {
-    let list = value.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
+    let list = value
+        .pointer(pointer)
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     list.filter_map(|v| v.as_str().map(str::to_owned)).collect()
 }
 
@@ -60,7 +67,9 @@ pub fn read(kind: &str, namespace: &str, body: &Value) -> Result<Review, StatusE
         "TokenReview" => {
             let token = text(body, "/spec/token");
             if token.is_empty() {
-                return Err(StatusError::bad_request("token is required for TokenReview in authentication"));
+                return Err(StatusError::bad_request(
+                    "token is required for TokenReview in authentication",
+                ));
             }
             Review::Token {
                 token: token.to_owned(),
@@ -203,7 +212,8 @@ mod tests {
         );
         let expected = Attributes::resource("get", "", "pods", "a", "b").sub("log");
         assert_eq!(own, Ok(Review::Own(expected)));
-        let path = json!({"spec": {"user": "ann", "nonResourceAttributes": {"verb": "get", "path": "/metrics"}}});
+        let path =
+            json!({"spec": {"user": "ann", "nonResourceAttributes": {"verb": "get", "path": "/metrics"}}});
         let ann = User {
             name: "ann".to_owned(),
             ..User::default()
@@ -214,16 +224,30 @@ mod tests {
         );
         let local = json!({"spec": {"user": "ann", "resourceAttributes": {"verb": "get", "namespace": "b"}}});
         for (kind, body) in [
-            ("SubjectAccessReview", json!({"spec": {"resourceAttributes": {"verb": "get"}}})),
+            (
+                "SubjectAccessReview",
+                json!({"spec": {"resourceAttributes": {"verb": "get"}}}),
+            ),
             ("SubjectAccessReview", json!({"spec": {"user": "ann"}})),
-            ("SelfSubjectAccessReview", json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": {}}})),
+            (
+                "SelfSubjectAccessReview",
+                json!({"spec": {"resourceAttributes": {}, "nonResourceAttributes": {}}}),
+            ),
             ("LocalSubjectAccessReview", local),
             ("LocalSubjectAccessReview", path.clone()),
         ] {
             assert_eq!(read(kind, "a", &body).expect_err(kind).code(), 422, "{body}");
         }
-        assert_eq!(read("TokenReview", "", &json!({})).expect_err("no token").code(), 400);
-        assert_eq!(read("SelfSubjectRulesReview", "", &json!({})).expect_err("no namespace").code(), 400);
+        assert_eq!(
+            read("TokenReview", "", &json!({})).expect_err("no token").code(),
+            400
+        );
+        assert_eq!(
+            read("SelfSubjectRulesReview", "", &json!({}))
+                .expect_err("no namespace")
+                .code(),
+            400
+        );
     }
 
     #[test]

@@ -44,7 +44,11 @@ fn resource_matches(resources: &[String], combined: &str, subresource: &str) -> 
 }
 
 fn path_matches(rule: &str, path: &str) -> bool {
-    rule == ALL || rule == path || rule.strip_suffix('*').is_some_and(|prefix| path.starts_with(prefix))
+    rule == ALL
+        || rule == path
+        || rule
+            .strip_suffix('*')
+            .is_some_and(|prefix| path.starts_with(prefix))
 }
 
 impl Rule {
@@ -248,7 +252,12 @@ mod tests {
             assert_eq!(rule.allows(&wish), expected, "{rule} {wish:?}");
         }
         let paths = Rule::of_paths(&["get"], &["/healthz", "/apis/*"]);
-        for (path, expected) in [("/healthz", true), ("/healthz/x", false), ("/apis/apps", true), ("/api", false)] {
+        for (path, expected) in [
+            ("/healthz", true),
+            ("/healthz/x", false),
+            ("/apis/apps", true),
+            ("/api", false),
+        ] {
             assert_eq!(paths.allows(&Attributes::path("get", path)), expected, "{path}");
         }
     }

@@ -98,7 +98,11 @@ impl Ask {
     pub fn read(name: &str, body: &Value) -> Result<Ask, StatusError> {
         let mut causes = Vec::new();
         let mut warnings = Vec::new();
-        let audiences = body.pointer("/spec/audiences").and_then(Value::as_array).into_iter().flatten();
+        let audiences = body
+            .pointer("/spec/audiences")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
         let mut audiences: Vec<String> = audiences.filter_map(|a| a.as_str().map(str::to_owned)).collect();
         if audiences.is_empty() {
             audiences.push(ISSUER.to_owned());
@@ -121,11 +125,21 @@ impl Ask {
         }
         let object = body.pointer("/spec/boundObjectRef").filter(|o| !o.is_null());
         let bound = object.and_then(|object| {
-            let own = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let own = |key: &str| {
+                object
+                    .get(key)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+                    .to_owned()
+            };
             let (kind, api_version) = (own("kind"), own("apiVersion"));
             if !matches!(kind.as_str(), "Pod" | "Secret") || api_version != "v1" {
                 let why = "a token can be bound to a v1 Pod or Secret";
-                causes.push(Cause::invalid("spec.boundObjectRef", &json!(format!("{api_version} {kind}")), why));
+                causes.push(Cause::invalid(
+                    "spec.boundObjectRef",
+                    &json!(format!("{api_version} {kind}")),
+                    why,
+                ));
                 return None;
             }
             Some(Bound {
@@ -135,7 +149,12 @@ impl Ask {
             })
         });
         if !causes.is_empty() {
-            return Err(StatusError::invalid("authentication.k8s.io", "TokenRequest", name, causes));
+            return Err(StatusError::invalid(
+                "authentication.k8s.io",
+                "TokenRequest",
+                name,
+                causes,
+            ));
         }
         Ok(Ask {
             audiences,
@@ -174,7 +193,10 @@ impl Claims {
             })
         });
         Some(Claims {
-            audiences: audiences.iter().filter_map(|a| a.as_str().map(str::to_owned)).collect(),
+            audiences: audiences
+                .iter()
+                .filter_map(|a| a.as_str().map(str::to_owned))
+                .collect(),
             issued: number("nbf")?,
             expires: number("exp")?,
             id: text("/jti")?,
@@ -200,7 +222,11 @@ impl Claims {
         }
         let own = [ISSUER.to_owned()];
         let wanted = if wanted.is_empty() { &own[..] } else { wanted };
-        let matching: Vec<String> = wanted.iter().filter(|w| self.audiences.contains(w)).cloned().collect();
+        let matching: Vec<String> = wanted
+            .iter()
+            .filter(|w| self.audiences.contains(w))
+            .cloned()
+            .collect();
         if matching.is_empty() {
             return Err(TokenError::Audience {
                 given: self.audiences.clone(),
@@ -302,7 +328,10 @@ mod tests {
         let input = signing_input(&claims(), "k");
         let token = assemble(&input, b"signed");
         let parts = parse(&token).expect("our token");
-        assert_eq!((parts.signing_input, &*parts.signature, &*parts.key_id), (&*input, &b"signed"[..], "k"));
+        assert_eq!(
+            (parts.signing_input, &*parts.signature, &*parts.key_id),
+            (&*input, &b"signed"[..], "k")
+        );
         assert_eq!(parts.claims, claims());
         assert_eq!(parts.claims.user().name, "system:serviceaccount:a:b");
         let long = "x".repeat(MAX_TOKEN_BYTES + 1);
@@ -317,7 +346,10 @@ mod tests {
         assert_eq!(claims().check(&own, 2_000), Ok(vec![ISSUER.to_owned()]));
         let vault = ["vault".to_owned(), "x".to_owned()];
         assert_eq!(claims().check(&vault, 2_000), Ok(vec!["vault".to_owned()]));
-        assert!(matches!(claims().check(&["x".to_owned()], 2_000), Err(TokenError::Audience { .. })));
+        assert!(matches!(
+            claims().check(&["x".to_owned()], 2_000),
+            Err(TokenError::Audience { .. })
+        ));
         assert_eq!(claims().check(&own, 5_061), Err(TokenError::Expired));
         assert_eq!(claims().check(&own, 900), Err(TokenError::Early));
     }
@@ -333,7 +365,13 @@ mod tests {
             json!({"expirationSeconds": 1_i64 << 40}),
             json!({"boundObjectRef": {"kind": "ConfigMap", "apiVersion": "v1", "name": "x"}}),
         ] {
-            assert_eq!(Ask::read("b", &json!({"spec": spec})).expect_err("refused").code(), 422, "{spec}");
+            assert_eq!(
+                Ask::read("b", &json!({"spec": spec}))
+                    .expect_err("refused")
+                    .code(),
+                422,
+                "{spec}"
+            );
         }
     }
 }

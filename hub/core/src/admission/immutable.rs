@@ -30,6 +30,7 @@ fn fixed(resource: &Resource) -> &'static [&'static str] {
             "/volumeBindingMode",
         ],
         ("scheduling.k8s.io", "priorityclasses") => &["/value"],
+        ("certificates.k8s.io", "certificatesigningrequests") => &["/spec"],
         ("networking.k8s.io", "ingressclasses") => &["/spec/controller"],
         _ => &[],
     }

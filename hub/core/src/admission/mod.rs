@@ -5,6 +5,7 @@
 mod immutable;
 mod kinds;
 mod metadata;
+mod subresources;
 
 pub use kinds::{is_protected_namespace, new_namespace};
 pub use metadata::check_preconditions;
@@ -35,6 +36,10 @@ pub enum Part {
     Main,
     /// The status alone.
     Status,
+    /// The verdict on a CertificateSigningRequest: conditions, never the certificate.
+    Approval,
+    /// `spec.finalizers` of a Namespace.
+    Finalize,
 }
 
 /// Outcome of an update.
@@ -260,7 +265,9 @@ pub fn update(target: Target<'_>, old: &Value, mut new: Value, part: Part) -> Re
     }
     let mut new = match part {
         Part::Main => main_part(resource, old, new)?,
-        Part::Status => status_part(old, &new),
+        Part::Status => subresources::status(resource, old, &new),
+        Part::Approval => subresources::approval(old, &new, target.now),
+        Part::Finalize => subresources::finalize(old, &new),
     };
     kinds::update(resource, &mut new)?;
     let mut causes = check(target, &new);
@@ -311,18 +318,6 @@ fn keep(members: &mut Map<String, Value>, old: Option<&Value>, key: &str) {
         Some(value) => members.insert(key.to_owned(), value.clone()),
         None => members.remove(key),
     };
-}
-
-fn status_part(old: &Value, new: &Value) -> Value {
-    let mut out = old.clone();
-    if let Some(members) = out.as_object_mut() {
-        keep(members, new.get("status"), "status");
-        keep(members, new.get("apiVersion"), "apiVersion");
-    }
-    if let Some(metadata) = out.get_mut("metadata").and_then(Value::as_object_mut) {
-        keep(metadata, new.pointer("/metadata/managedFields"), "managedFields");
-    }
-    out
 }
 
 /// Equal but for the resource version, which the store sets, and the times at which fields were taken.

@@ -1,11 +1,13 @@
 //! Requests against the API over a real store, without a network.
 
+mod access;
 mod lists;
 mod watches;
 mod writes;
 
 use super::{Api, Identity};
 use crate::clock;
+use crate::keys::{Keys, Settings};
 use crate::store::Store;
 use axum::Router;
 use axum::body::Body;
@@ -38,6 +40,7 @@ pub(super) fn admin() -> Identity {
     Identity {
         user: "ann".to_owned(),
         groups: vec!["system:masters".to_owned()],
+        ..Identity::default()
     }
 }
 
@@ -47,12 +50,19 @@ impl Hub {
         let path = directory.path().join("hub");
         Store::create(&path).expect("a new store");
         let store = Store::open(&path, clock::wall()).expect("the store opens");
-        let api = Api::new(store, Router::new());
+        let settings = Settings::new(vec!["hub.example.com".to_owned()], peer());
+        Keys::create(&path, store.fleet(), &settings, clock::wall()).expect("keys");
+        let keys = Keys::load(&path, store.fleet()).expect("the keys load");
+        let api = Api::new(store, Router::new(), keys.authority().expect("an authority"));
         api.bootstrap().await.expect("the first namespaces");
-        Hub {
+        let hub = Hub {
             api,
             _directory: directory,
-        }
+        };
+        // Tests count the ConfigMaps of this namespace.
+        hub.delete(&format!("{CONFIGS}/kube-root-ca.crt"), &Value::Null)
+            .await;
+        hub
     }
 
     pub(super) async fn raw(&self, request: Request<Body>, identity: Option<&Identity>) -> Answer {
@@ -128,21 +138,24 @@ async fn nobody_and_others_are_refused() {
     let other = Identity {
         user: "bob".to_owned(),
         groups: vec!["dev".to_owned()],
+        ..Identity::default()
     };
     for path in [
         "/api/v1/pods",
-        "/api",
-        "/openapi/v3",
+        "/metrics",
         "/nowhere",
         "/apis/fleet.pinnace.dev/v1alpha1/jointokens",
     ] {
         assert_eq!(hub.raw(request(path), None).await.code, 401, "{path}");
         assert_eq!(hub.raw(request(path), Some(&other)).await.code, 403, "{path}");
     }
-    for path in ["/healthz", "/livez", "/readyz", "/version"] {
+    for path in ["/healthz", "/livez", "/readyz"] {
         assert_eq!(hub.raw(request(path), None).await.code, 200, "{path}");
     }
-    let version = hub.raw(request("/version"), None).await.body;
+    for path in ["/api", "/openapi/v3", "/version"] {
+        assert_eq!(hub.raw(request(path), None).await.code, 401, "{path}");
+    }
+    let version = hub.raw(request("/version"), Some(&other)).await.body;
     assert!(
         version["gitVersion"]
             .as_str()

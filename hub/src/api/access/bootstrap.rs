@@ -1,0 +1,164 @@
+//! What every cluster has from the start: bootstrap roles and bindings, the default ServiceAccount and the CA's
+//! ConfigMap of each namespace, the Service of the API itself.
+
+use super::super::source::Served;
+use super::super::{Api, namespace_id};
+use crate::clock;
+use crate::store::{CommitError, Expect, Op};
+use hub_core::access::RBAC_GROUP;
+use hub_core::access::bootstrap::{self, Followed};
+use hub_core::admission::{self, Target};
+use serde_json::{Value, json};
+
+/// The ServiceAccount of every namespace.
+const ACCOUNT: &str = "default";
+/// The ConfigMap with the API's CA of every namespace.
+const ROOT_CA: &str = "kube-root-ca.crt";
+
+impl Api {
+    /// Makes bootstrap roles and bindings that are missing and brings old ones up to date.
+    pub(in crate::api) async fn bootstrap_roles(&self) -> Result<(), CommitError> {
+        for (plural, expected) in bootstrap::cluster_roles()
+            .into_iter()
+            .map(|r| ("clusterroles", r))
+            .chain(
+                bootstrap::cluster_role_bindings()
+                    .into_iter()
+                    .map(|b| ("clusterrolebindings", b)),
+            )
+        {
+            let Some(served) = self.catalog.get(RBAC_GROUP, "v1", plural) else {
+                continue;
+            };
+            let name = admission::name_of(&expected).to_owned();
+            let mut ops = Vec::new();
+            match self.store.get(&served.id, "", &name) {
+                None => ops.extend(self.made(served, "", expected)),
+                Some(stored) => {
+                    let (expect, old) = (Expect::Revision(stored.revision), stored.value());
+                    match bootstrap::follow(&old, &expected) {
+                        Followed::Kept => {}
+                        Followed::Changed(object) => ops.push(Op::Put {
+                            resource: served.id.clone(),
+                            namespace: String::new(),
+                            name,
+                            expect,
+                            object,
+                        }),
+                        Followed::Replaced => {
+                            ops.extend(self.made(served, "", expected).map(|op| with_expect(op, expect)));
+                        }
+                    }
+                }
+            }
+            commit(self, ops).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes what every namespace has, where it is missing.
+    pub(in crate::api) async fn furnish_namespaces(&self) -> Result<(), CommitError> {
+        for namespace in self.store.list(&namespace_id(), None).items {
+            if self.is_furnished(&namespace.name) || admission::is_deleting(&namespace.value()) {
+                continue;
+            }
+            let _open = self.gate.read().await;
+            commit(self, self.furniture(&namespace.name)).await?;
+        }
+        Ok(())
+    }
+
+    fn is_furnished(&self, namespace: &str) -> bool {
+        let has = |plural: &str, name: &str| {
+            let id = crate::store::ResourceId::new("", plural);
+            self.store.get(&id, namespace, name).is_some()
+        };
+        has("serviceaccounts", ACCOUNT) && has("configmaps", ROOT_CA)
+    }
+
+    /// What a new namespace gets in the same commit.
+    pub(in crate::api) fn furniture(&self, namespace: &str) -> Vec<Op> {
+        let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
+        let why = "Contains a CA bundle that can be used to verify the API of the hub.";
+        let ca = json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": ROOT_CA, "annotations": {"kubernetes.io/description": why}},
+            "data": {"ca.crt": self.access.authority().ca_pem()}});
+        let mut ops = Vec::new();
+        for (plural, object) in [("serviceaccounts", account), ("configmaps", ca)] {
+            let Some(served) = self.catalog.get("", "v1", plural) else {
+                continue;
+            };
+            let name = admission::name_of(&object);
+            if self.store.get(&served.id, namespace, name).is_none() {
+                ops.extend(self.made(served, namespace, object));
+            }
+        }
+        ops
+    }
+
+    /// Makes the Service by which programs in a cluster find the API.
+    pub(in crate::api) async fn bootstrap_service(&self) -> Result<(), CommitError> {
+        let Some(served) = self.catalog.get("", "v1", "services") else {
+            return Ok(());
+        };
+        if self.store.get(&served.id, "default", "kubernetes").is_some() {
+            return Ok(());
+        }
+        let labels = json!({"component": "apiserver", "provider": "kubernetes"});
+        let service = json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "kubernetes", "labels": labels},
+            "spec": {"type": "ClusterIP", "sessionAffinity": "None",
+                "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}]}});
+        commit(self, self.made(served, "default", service).into_iter().collect()).await
+    }
+
+    fn made(&self, served: &Served, namespace: &str, object: Value) -> Option<Op> {
+        let target = Target {
+            resource: served.resource,
+            namespace,
+            now: clock::wall().0,
+        };
+        let made = admission::create(target, object, &self.new_uid(), &mut String::new);
+        let object = made.ok()?;
+        Some(Op::Put {
+            resource: served.id.clone(),
+            namespace: namespace.to_owned(),
+            name: admission::name_of(&object).to_owned(),
+            expect: Expect::Absent,
+            object,
+        })
+    }
+}
+
+fn with_expect(op: Op, expect: Expect) -> Op {
+    match op {
+        Op::Put {
+            resource,
+            namespace,
+            name,
+            object,
+            ..
+        } => Op::Put {
+            resource,
+            namespace,
+            name,
+            expect,
+            object,
+        },
+        delete @ Op::Delete { .. } => delete,
+    }
+}
+
+/// Another writer may have been faster: what it made stays.
+async fn commit(api: &Api, ops: Vec<Op>) -> Result<(), CommitError> {
+    if ops.is_empty() {
+        return Ok(());
+    }
+    match api.store.commit(ops).await {
+        Ok(_)
+        | Err(
+            CommitError::AlreadyExists { .. } | CommitError::Conflict { .. } | CommitError::NotFound { .. },
+        ) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
