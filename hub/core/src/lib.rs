@@ -15,6 +15,7 @@ pub mod explain;
 pub mod failover;
 pub mod fairness;
 pub mod fleet;
+pub mod gc;
 pub mod guard;
 pub mod intake;
 pub mod limits;

@@ -12,6 +12,7 @@ use crate::store::{CommitError, Expect, Object, Op};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use hub_core::admission::{self, Deleted, Target};
+use hub_core::gc::Propagation;
 use hub_core::guard::{self, Wish};
 use hub_core::status_error::{Cause, StatusError};
 use hub_core::strict::Findings;
@@ -24,7 +25,7 @@ pub(super) struct Options {
     uid: Option<String>,
     revision: Option<String>,
     is_dry: bool,
-    warnings: Vec<String>,
+    propagation: Option<Propagation>,
 }
 
 impl Options {
@@ -47,30 +48,37 @@ impl Options {
             }
         }
         let policy = text("/propagationPolicy").or_else(|| query.get("propagationPolicy").map(str::to_owned));
-        let mut warnings = Vec::new();
-        match policy.as_deref() {
-            None | Some("Background") => {}
-            Some(other @ ("Foreground" | "Orphan")) => {
-                warnings.push(format!(
-                    "propagationPolicy {other} acts as Background: templates have no dependents here"
-                ));
+        let orphans = body.get("orphanDependents").and_then(Value::as_bool);
+        let orphans = orphans.or_else(|| query.get("orphanDependents").map(|t| t == "true"));
+        let invalid = |cause| {
+            Err(StatusError::invalid(
+                "meta.k8s.io",
+                "DeleteOptions",
+                "",
+                vec![cause],
+            ))
+        };
+        let propagation = match (policy.as_deref(), orphans) {
+            (None, None) => None,
+            (None, Some(true)) => Some(Propagation::Orphan),
+            (None, Some(false)) => Some(Propagation::Background),
+            (Some(_), Some(_)) => {
+                let why = "orphanDependents and deletionPropagation cannot be both set";
+                return invalid(Cause::invalid("propagationPolicy", &json!(policy), why));
             }
-            Some(other) => {
-                let known = ["Background", "Foreground", "Orphan"];
-                let cause = Cause::not_supported("propagationPolicy", &json!(other), &known);
-                return Err(StatusError::invalid(
-                    "meta.k8s.io",
-                    "DeleteOptions",
-                    "",
-                    vec![cause],
-                ));
-            }
-        }
+            (Some(text), None) => match Propagation::parse(text) {
+                Some(policy) => Some(policy),
+                None => {
+                    let known = ["Foreground", "Background", "Orphan"];
+                    return invalid(Cause::not_supported("propagationPolicy", &json!(text), &known));
+                }
+            },
+        };
         Ok(Options {
             uid: text("/preconditions/uid"),
             revision: text("/preconditions/resourceVersion"),
             is_dry,
-            warnings,
+            propagation,
         })
     }
 }
@@ -131,7 +139,7 @@ impl Api {
         Ok(Done {
             code: StatusCode::OK,
             body,
-            warnings: options.warnings,
+            warnings: Vec::new(),
         })
     }
 
@@ -162,7 +170,7 @@ impl Api {
             guard::check(resource, Wish::Delete, Some(&old), None)?;
             let (id, namespace, name) = (served.id.clone(), namespace.to_owned(), name.to_owned());
             let expect = Expect::Revision(current.revision);
-            let (op, waits) = match admission::delete(target, &old)? {
+            let (op, waits) = match admission::delete(target, &old, options.propagation)? {
                 Deleted::AlreadyWaiting => return Ok(Removal::Waiting(current.body.clone())),
                 Deleted::Now if options.is_dry => return Ok(Removal::Gone(current)),
                 Deleted::Waiting(object) if options.is_dry => {
@@ -241,7 +249,7 @@ impl Api {
         Ok(Done {
             code: StatusCode::OK,
             body,
-            warnings: options.warnings,
+            warnings: Vec::new(),
         })
     }
 }

@@ -5,10 +5,12 @@ use super::source::Served;
 use super::{Api, limits, namespace_id};
 use crate::clock;
 use crate::store::{CommitError, Expect, Object, Op, ResourceId, Revision};
+use hub_core::admission::ending::{self, Remaining};
 use hub_core::admission::{self, Deleted, Target};
 use hub_core::status_error::StatusError;
 use hub_core::timestamp;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -59,7 +61,7 @@ impl Api {
 
     /// Does what the API does by itself until the process ends.
     pub async fn run(self: Arc<Api>) {
-        futures::join!(self.keep_house(), self.access.run());
+        futures::join!(self.keep_house(), self.access.run(), self.collect());
     }
 
     async fn keep_house(&self) {
@@ -116,29 +118,41 @@ impl Api {
 
     /// Removes the content of a namespace, then the namespace. What finalizers or the hub itself hold is waited for.
     async fn end_namespace(&self, namespace: &str) -> Result<(), StatusError> {
-        for (served, objects) in self.content(namespace) {
+        let mut failure = None;
+        let mut content = self.content(namespace);
+        content
+            .sort_by_key(|(served, _)| !ending::goes_first(&served.resource.group, &served.resource.plural));
+        for (served, objects) in content {
             if is_derived(&served.id) {
                 continue;
             }
-            for chunk in objects.chunks(limits::REMOVALS) {
-                let ops: Vec<Op> = chunk.iter().filter_map(|o| removal(&served, o)).collect();
-                match self.store.commit(ops).await {
-                    Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => {}
-                    Err(error) => return Err(super::rules::refusal(&served, error)),
-                }
+            let goes_first = ending::goes_first(&served.resource.group, &served.resource.plural);
+            if let Err(error) = self.remove_all(&served, &objects).await {
+                failure.get_or_insert(error);
+            }
+            if goes_first && !self.store.list(&served.id, Some(namespace)).items.is_empty() {
+                break;
             }
         }
         // From here on nothing is created in it; what is there now is all there is.
         let _closed = self.gate.write().await;
-        if !self.content(namespace).is_empty() {
-            return Ok(());
-        }
+        let remaining = remaining(&self.content(namespace));
         let Some(current) = self.store.get(&namespace_id(), "", namespace) else {
             return Ok(());
         };
-        let mut object = current.value();
+        let old = current.value();
+        let why = failure.as_ref().map(|f| f.message.as_str());
+        let mut object = ending::with_conditions(old.clone(), &remaining, why, clock::wall().0);
         let expect = Expect::Revision(current.revision);
-        let op = if admission::finalizers(&object).is_empty() {
+        let finalizers = ending::finalizers_left(&object);
+        if remaining.is_empty()
+            && let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut)
+        {
+            spec.insert("finalizers".to_owned(), json!(finalizers));
+        }
+        let is_over =
+            remaining.is_empty() && finalizers.is_empty() && admission::finalizers(&object).is_empty();
+        let op = if is_over {
             Op::Delete {
                 resource: namespace_id(),
                 namespace: String::new(),
@@ -146,18 +160,28 @@ impl Api {
                 expect,
             }
         } else {
-            if let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) {
-                spec.insert("finalizers".to_owned(), json!([]));
-            }
-            if object == current.value() {
-                return Ok(());
+            if object == old {
+                return failure.map_or(Ok(()), Err);
             }
             put(&namespace_id(), "", namespace, expect, object)
         };
         match self.store.commit(vec![op]).await {
-            Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => Ok(()),
+            Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => {
+                failure.map_or(Ok(()), Err)
+            }
             Err(error) => Err(StatusError::internal(error)),
         }
+    }
+
+    async fn remove_all(&self, served: &Served, objects: &[Arc<Object>]) -> Result<(), StatusError> {
+        for chunk in objects.chunks(limits::REMOVALS) {
+            let ops: Vec<Op> = chunk.iter().filter_map(|o| removal(served, o)).collect();
+            match self.store.commit(ops).await {
+                Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => {}
+                Err(error) => return Err(super::rules::refusal(served, error)),
+            }
+        }
+        Ok(())
     }
 
     /// All stored objects of a namespace.
@@ -195,6 +219,26 @@ impl Api {
     }
 }
 
+/// What is left of each resource.
+fn remaining(content: &[(Served, Vec<Arc<Object>>)]) -> Vec<Remaining> {
+    content
+        .iter()
+        .map(|(served, objects)| {
+            let mut finalizers = BTreeMap::new();
+            for object in objects {
+                for finalizer in admission::finalizers(&object.value()) {
+                    *finalizers.entry(finalizer.to_owned()).or_default() += 1;
+                }
+            }
+            Remaining {
+                resource: format!("{}.{}", served.resource.plural, served.resource.group),
+                objects: objects.len(),
+                finalizers,
+            }
+        })
+        .collect()
+}
+
 /// When an event last happened; one that does not say is as old as its object.
 fn last_seen(event: &Value) -> i64 {
     let pointers = [
@@ -227,7 +271,7 @@ fn removal(served: &Served, object: &Object) -> Option<Op> {
         now: clock::wall().0,
     };
     let expect = Expect::Revision(object.revision);
-    match admission::delete(target, &object.value()).ok()? {
+    match admission::delete(target, &object.value(), None).ok()? {
         Deleted::AlreadyWaiting => None,
         Deleted::Now => Some(Op::Delete {
             resource: served.id.clone(),

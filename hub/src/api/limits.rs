@@ -74,3 +74,5 @@ pub(super) const AUDIT_QUEUE: usize = 4_096;
 pub(super) const AUDIT_FILE_BYTES: u64 = 16 * 1024 * 1024;
 /// Audit files kept, the current one included.
 pub(super) const AUDIT_FILES: usize = 8;
+/// Pause of the garbage collector when the store refuses.
+pub(super) const COLLECTOR_PAUSE: Duration = Duration::from_secs(1);

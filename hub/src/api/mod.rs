@@ -4,6 +4,7 @@
 
 mod access;
 mod audit;
+mod collector;
 mod decode;
 mod delete;
 mod documents;
@@ -226,26 +227,33 @@ impl Api {
                 .to_owned();
             (audit, clock::wall().rfc3339(), request.uri().to_string(), agent)
         });
-        let (answer, caller) = match self.access.admit(identity, request.headers(), &wish) {
-            Err(error) => (respond::error(&error), None),
+        let (answer, who, reason) = match self.access.admit(identity, request.headers(), &wish) {
+            Err(refused) => {
+                let answer = respond::error(&refused.error);
+                (answer, (refused.user, refused.impersonated), String::new())
+            }
             Ok(caller) => {
                 let guard = (verb == "watch").then(|| Guard::new(self.clone(), caller.clone(), wish.clone()));
                 let answer = self.place(request, &place, &query, verb, &caller, guard).await;
-                (answer, Some(caller))
+                let who = match caller.real {
+                    Some(real) => (Some(real), Some(caller.user)),
+                    None => (Some(caller.user), None),
+                };
+                (answer, who, caller.reason)
             }
         };
         if let Some((audit, received, uri, agent)) = log {
             let record = Record {
                 id: &self.new_uid(),
                 uri: &uri,
-                user: caller.as_ref().map(|c| c.real.as_ref().unwrap_or(&c.user)),
-                impersonated: caller.as_ref().filter(|c| c.real.is_some()).map(|c| &c.user),
+                user: who.0.as_ref(),
+                impersonated: who.1.as_ref(),
                 source: peer.ip().to_string(),
                 agent: &agent,
                 wish: &wish,
                 named: answer.extensions().get::<Named>().map(|n| n.0.as_str()),
                 code: answer.status().as_u16(),
-                reason: caller.as_ref().map_or("", |c| &c.reason),
+                reason: &reason,
                 received: &received,
                 milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             };

@@ -30,6 +30,12 @@ impl Catalog {
         self.0.iter().find(|s| is(s.resource))
     }
 
+    /// The served resource of a kind.
+    pub(super) fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Served> {
+        let is = |r: &Resource| &*r.kind == kind && &*r.group == group && &*r.version == version;
+        self.0.iter().find(|s| is(s.resource))
+    }
+
     /// The served resource behind stored objects, in its preferred version.
     pub(super) fn stored(&self, id: &ResourceId) -> Option<&Served> {
         self.0.iter().find(|s| s.id == *id)

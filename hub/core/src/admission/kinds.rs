@@ -140,7 +140,7 @@ pub(super) fn delete(resource: &Resource, object: &Value) -> Result<(), StatusEr
 }
 
 /// A namespace holds itself until its content is gone (`spec.finalizers`).
-pub(super) fn holds_itself(resource: &Resource, object: &Value) -> bool {
+pub fn holds_itself(resource: &Resource, object: &Value) -> bool {
     let list = object.pointer("/spec/finalizers").and_then(Value::as_array);
     is(resource, "namespaces") && list.is_some_and(|l| !l.is_empty())
 }

@@ -2,14 +2,16 @@
 //! and the few kinds with rules of their own. No clock and no randomness: time, uid and name suffix are passed in.
 //! Rules follow the registries of the Kubernetes API server; a template is stored as sent, defaults are not filled in.
 
+pub mod ending;
 mod immutable;
 mod kinds;
 mod metadata;
 mod subresources;
 
-pub use kinds::{is_protected_namespace, new_namespace};
+pub use kinds::{holds_itself, is_protected_namespace, new_namespace};
 pub use metadata::check_preconditions;
 
+use crate::gc::Propagation;
 use crate::status_error::{Cause, StatusError};
 use crate::timestamp;
 use crate::types::Resource;
@@ -376,11 +378,15 @@ pub fn is_protected_from_deletion(object: &Value) -> bool {
     object["metadata"]["labels"][DELETION_PROTECTED_LABEL] == "Always"
 }
 
-/// Decides a deletion.
+/// Decides a deletion; `propagation` says what becomes of the dependents.
 ///
 /// # Errors
 /// 403 for objects that must stay.
-pub fn delete(target: Target<'_>, old: &Value) -> Result<Deleted, StatusError> {
+pub fn delete(
+    target: Target<'_>,
+    old: &Value,
+    propagation: Option<Propagation>,
+) -> Result<Deleted, StatusError> {
     let resource = target.resource;
     if is_protected_from_deletion(old) {
         let why = format!(
@@ -394,14 +400,26 @@ pub fn delete(target: Target<'_>, old: &Value) -> Result<Deleted, StatusError> {
         ));
     }
     kinds::delete(resource, old)?;
-    let waits = !finalizers(old).is_empty() || kinds::holds_itself(resource, old);
+    let present = finalizers(old);
+    let wanted = Propagation::finalizers(propagation, &present);
+    let waits = !wanted.is_empty() || kinds::holds_itself(resource, old);
     if !waits {
         return Ok(Deleted::Now);
     }
-    if is_deleting(old) {
+    let changes = wanted != present;
+    if is_deleting(old) && !changes {
         return Ok(Deleted::AlreadyWaiting);
     }
     let mut object = old.clone();
+    let metadata = metadata_mut(&mut object)?;
+    if wanted.is_empty() {
+        metadata.remove("finalizers");
+    } else if changes {
+        metadata.insert("finalizers".to_owned(), json!(wanted));
+    }
+    if is_deleting(old) {
+        return Ok(Deleted::Waiting(object));
+    }
     let metadata = metadata_mut(&mut object)?;
     metadata.insert(
         "deletionTimestamp".to_owned(),

@@ -151,12 +151,12 @@ fn finalizers_hold_a_deleted_object() {
     let mut held = web();
     held["metadata"]["finalizers"] = json!(["example.com/a"]);
     let target = target("apps", "deployments");
-    let Ok(Deleted::Waiting(waiting)) = delete(target, &held) else {
+    let Ok(Deleted::Waiting(waiting)) = delete(target, &held, None) else {
         panic!("it waits")
     };
     assert_eq!(waiting["metadata"]["deletionTimestamp"], "2026-11-30T12:00:00Z");
     assert_eq!(waiting["metadata"]["generation"], 2);
-    assert_eq!(delete(target, &waiting), Ok(Deleted::AlreadyWaiting));
+    assert_eq!(delete(target, &waiting, None), Ok(Deleted::AlreadyWaiting));
 
     let mut more = waiting.clone();
     more["metadata"]["finalizers"] = json!(["example.com/a", "example.com/b"]);
@@ -172,7 +172,7 @@ fn finalizers_hold_a_deleted_object() {
         update(target, &waiting, none, Part::Main),
         Ok(Updated::Removed(_))
     ));
-    assert_eq!(delete(target, &web()), Ok(Deleted::Now));
+    assert_eq!(delete(target, &web(), None), Ok(Deleted::Now));
 }
 
 #[test]
@@ -184,12 +184,12 @@ fn namespaces_label_and_hold_themselves() {
     );
     assert_eq!(namespace["status"]["phase"], "Active");
     let target = target("", "namespaces");
-    let Ok(Deleted::Waiting(ending)) = delete(target, &namespace) else {
+    let Ok(Deleted::Waiting(ending)) = delete(target, &namespace, None) else {
         panic!("it waits")
     };
     assert_eq!(ending["status"]["phase"], "Terminating");
     let default = created("", "namespaces", new_namespace("default")).expect("a namespace");
-    assert_eq!(delete(target, &default).expect_err("protected").code(), 403);
+    assert_eq!(delete(target, &default, None).expect_err("protected").code(), 403);
 }
 
 #[test]
@@ -217,5 +217,30 @@ fn preconditions_name_the_object() {
             .expect_err("another version")
             .code(),
         409
+    );
+}
+
+#[test]
+fn dependents_are_waited_for_or_let_go() {
+    use crate::gc::Propagation;
+    let target = target("apps", "deployments");
+    for (policy, finalizer) in [
+        (Propagation::Foreground, "foregroundDeletion"),
+        (Propagation::Orphan, "orphan"),
+    ] {
+        let Ok(Deleted::Waiting(waiting)) = delete(target, &web(), Some(policy)) else {
+            panic!("it waits for the collector");
+        };
+        assert_eq!(finalizers(&waiting), [finalizer]);
+        assert!(is_deleting(&waiting));
+        assert_eq!(delete(target, &waiting, None), Ok(Deleted::AlreadyWaiting));
+        assert_eq!(
+            delete(target, &waiting, Some(Propagation::Background)),
+            Ok(Deleted::Now)
+        );
+    }
+    assert_eq!(
+        delete(target, &web(), Some(Propagation::Background)),
+        Ok(Deleted::Now)
     );
 }

@@ -59,6 +59,17 @@ pub(super) struct Caller {
     proof: Proof,
 }
 
+/// A request that was not let through, and who made it as far as that is known.
+#[derive(Debug)]
+pub(super) struct Refused {
+    /// Who proved to be there.
+    pub(super) user: Option<User>,
+    /// As whom they wanted to act.
+    pub(super) impersonated: Option<User>,
+    /// The answer.
+    pub(super) error: StatusError,
+}
+
 /// Proofs, roles and what they lead to.
 pub(super) struct Access {
     store: Store,
@@ -158,27 +169,51 @@ impl Access {
         identity: Option<&Identity>,
         headers: &HeaderMap,
         wish: &Attributes,
-    ) -> Result<Caller, StatusError> {
-        let proof = self.proof(identity, headers)?;
-        let real = self.believe(&proof)?;
+    ) -> Result<Caller, Refused> {
+        let nobody = |error| Refused {
+            user: None,
+            impersonated: None,
+            error,
+        };
+        let proof = self.proof(identity, headers).map_err(nobody)?;
+        let real = self.believe(&proof).map_err(nobody)?;
+        let refused = |impersonated: Option<&User>, error| Refused {
+            user: Some(real.clone()),
+            impersonated: impersonated.cloned(),
+            error,
+        };
         let pairs = headers
             .iter()
             .filter_map(|(n, v)| Some((n.as_str(), v.to_str().ok()?)));
-        let (user, real) = match Wanted::read(pairs)? {
-            None => (real, None),
+        let wanted = Wanted::read(pairs).map_err(|error| refused(None, error))?;
+        let acting = match wanted {
+            None => None,
             Some(wanted) => {
-                for needed in wanted.wishes() {
-                    self.demand(&real, &needed)?;
+                let needed = wanted.wishes();
+                let acting = wanted.user();
+                for needed in needed {
+                    self.demand(&real, &needed)
+                        .map_err(|error| refused(Some(&acting), error))?;
                 }
-                (wanted.user(), Some(real))
+                Some(acting)
             }
         };
-        let reason = self.demand(&user, wish)?;
-        Ok(Caller {
-            user,
-            real,
-            reason,
-            proof,
+        let reason = self
+            .demand(acting.as_ref().unwrap_or(&real), wish)
+            .map_err(|error| refused(acting.as_ref(), error))?;
+        Ok(match acting {
+            Some(user) => Caller {
+                user,
+                real: Some(real),
+                reason,
+                proof,
+            },
+            None => Caller {
+                user: real,
+                real: None,
+                reason,
+                proof,
+            },
         })
     }
 

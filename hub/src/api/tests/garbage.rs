@@ -1,0 +1,167 @@
+//! Owner references and the ends of namespaces, with the API's own tasks running.
+
+use super::{Answer, CONFIGS, Hub};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+impl Hub {
+    async fn owned(&self, path: &str, name: &str, owner: &Value, blocks: bool) -> Value {
+        let metadata = &owner["metadata"];
+        let object = json!({"metadata": {"name": name, "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap",
+            "name": metadata["name"], "uid": metadata["uid"], "blockOwnerDeletion": blocks}]}});
+        let made = self.post(path, &object).await;
+        assert_eq!(made.code, 201, "{}", made.body);
+        made.body
+    }
+
+    /// Waits until an object answers with a code.
+    async fn until(&self, path: &str, code: u16) -> Answer {
+        for _ in 0..2_000 {
+            let found = self.get(path).await;
+            if found.code == code {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{path} does not come to {code}: {}", self.get(path).await.body)
+    }
+}
+
+#[tokio::test]
+async fn dependents_go_wait_or_stay() {
+    let hub = Hub::new().await;
+    let running = tokio::spawn(hub.api.clone().run());
+    for policy in ["Background", "Foreground", "Orphan"] {
+        let owner = hub.config("owner", &json!({})).await;
+        let child = hub.owned(CONFIGS, "child", &owner, true).await;
+        hub.owned("/api/v1/namespaces/default/secrets", "grandchild", &child, true)
+            .await;
+        let at = |name: &str| format!("{CONFIGS}/{name}");
+        let answer = hub
+            .delete(&at("owner"), &json!({"propagationPolicy": policy}))
+            .await;
+        assert_eq!(answer.code, 200, "{}", answer.body);
+        hub.until(&at("owner"), 404).await;
+        let grandchild = "/api/v1/namespaces/default/secrets/grandchild";
+        if policy == "Orphan" {
+            let child = hub.get(&at("child")).await;
+            assert_eq!(
+                (child.code, child.body["metadata"].get("ownerReferences")),
+                (200, None)
+            );
+            hub.delete(&at("child"), &Value::Null).await;
+        } else {
+            hub.until(&at("child"), 404).await;
+        }
+        hub.until(grandchild, 404).await;
+    }
+    let elsewhere = json!({"metadata": {"name": "stray", "ownerReferences": [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "not-there"},
+        {"apiVersion": "example.io/v1", "kind": "Widget", "name": "x", "uid": "unknown"}]}});
+    hub.post(CONFIGS, &elsewhere).await;
+    let kept = loop {
+        let stray = hub.until(&format!("{CONFIGS}/stray"), 200).await;
+        if stray.body["metadata"]["ownerReferences"].as_array().map(Vec::len) == Some(1) {
+            break stray;
+        }
+    };
+    assert_eq!(
+        kept.body["metadata"]["ownerReferences"][0]["kind"], "Widget",
+        "what is not known stays"
+    );
+    for (body, code) in [
+        (json!({"propagationPolicy": "Maybe"}), 422),
+        (
+            json!({"propagationPolicy": "Orphan", "orphanDependents": true}),
+            422,
+        ),
+    ] {
+        assert_eq!(
+            hub.delete(&format!("{CONFIGS}/stray"), &body).await.code,
+            code,
+            "{body}"
+        );
+    }
+    running.abort();
+}
+
+#[tokio::test]
+async fn an_owner_in_another_namespace_counts_as_absent_and_is_told() {
+    let hub = Hub::new().await;
+    let running = tokio::spawn(hub.api.clone().run());
+    let owner = hub.config("owner", &json!({})).await;
+    let there = "/api/v1/namespaces/kube-public/configmaps";
+    hub.owned(there, "child", &owner, false).await;
+    hub.until(&format!("{there}/child"), 404).await;
+    let events = hub.get("/api/v1/namespaces/kube-public/events").await;
+    assert_eq!(
+        events.body["items"][0]["reason"], "OwnerRefInvalidNamespace",
+        "{}",
+        events.body
+    );
+    running.abort();
+}
+
+#[tokio::test]
+async fn a_namespace_says_what_it_waits_for() {
+    let hub = Hub::new().await;
+    let running = tokio::spawn(hub.api.clone().run());
+    hub.post("/api/v1/namespaces", &json!({"metadata": {"name": "shop"}}))
+        .await;
+    let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
+    hub.post("/api/v1/namespaces/shop/configmaps", &held).await;
+    hub.delete("/api/v1/namespaces/shop", &Value::Null).await;
+    let condition = loop {
+        let namespace = hub.until("/api/v1/namespaces/shop", 200).await.body;
+        let conditions = namespace["status"]["conditions"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let of = |kind: &str| conditions.iter().find(|c| c["type"] == kind).cloned();
+        if let (Some(remaining), Some(finalizers)) = (
+            of("NamespaceContentRemaining"),
+            of("NamespaceFinalizersRemaining"),
+        ) {
+            assert_eq!(namespace["status"]["phase"], "Terminating");
+            if finalizers["status"] == "True" {
+                break (remaining, finalizers);
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!(
+        condition.0["message"],
+        "Some resources are remaining: configmaps. has 1 resource instances"
+    );
+    assert_eq!(
+        condition.1["message"],
+        "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
+    );
+    hub.patch(
+        "/api/v1/namespaces/shop/configmaps/held",
+        "merge",
+        &json!({"metadata": {"finalizers": null}}),
+    )
+    .await;
+    hub.until("/api/v1/namespaces/shop", 404).await;
+
+    hub.post("/api/v1/namespaces", &json!({"metadata": {"name": "own"}}))
+        .await;
+    let mut namespace = hub.get("/api/v1/namespaces/own").await.body;
+    namespace["spec"]["finalizers"] = json!(["kubernetes", "example.com/mine"]);
+    let finalize = "/api/v1/namespaces/own/finalize";
+    assert_eq!(hub.put(finalize, &namespace).await.code, 200);
+    hub.delete("/api/v1/namespaces/own", &Value::Null).await;
+    let waiting = loop {
+        let found = hub.until("/api/v1/namespaces/own", 200).await.body;
+        if found["spec"]["finalizers"] == json!(["example.com/mine"]) {
+            break found;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let mut done = waiting;
+    done["spec"]["finalizers"] = json!([]);
+    assert_eq!(hub.put(finalize, &done).await.code, 200);
+    hub.until("/api/v1/namespaces/own", 404).await;
+    running.abort();
+}
