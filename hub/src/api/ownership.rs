@@ -9,6 +9,7 @@ use crate::clock;
 use crate::store::{CommitError, Expect};
 use http::StatusCode;
 use http::header::USER_AGENT;
+use hub_core::access::Attributes;
 use hub_core::admission;
 use hub_core::guard::{self, Wish};
 use hub_core::ownership::{self, ApplyError, FieldSet, TableVersions, Writer};
@@ -297,7 +298,10 @@ impl Api {
             Findings::default(),
             write.validation()?,
         )?);
-        let object = self.admit_policy(write, Operation::Create, object, None, &mut warnings)?;
+        let mut object = self.admit_policy(write, Operation::Create, object, None, &mut warnings)?;
+        let wish = Attributes::resource("create", &resource.group, &resource.plural, write.namespace, name);
+        self.access.demand(write.user, &wish)?;
+        self.admit_access(write, &mut object)?;
         guard::check(resource, Wish::Create, None, Some(&object))?;
         let admitted = admission::create(write.target(), object, &self.new_uid(), &mut || {
             self.name_suffix()
@@ -311,7 +315,7 @@ impl Api {
         }
         match self
             .store
-            .commit(vec![write.put(name, Expect::Absent, admitted)])
+            .commit(self.with_furniture(write.put(name, Expect::Absent, admitted)))
             .await
         {
             Ok(stored) => {

@@ -174,9 +174,7 @@ impl Api {
         warnings.extend(notices(served));
         self.own(&write, None, &mut object)?;
         let mut object = self.admit_policy(&write, Operation::Create, object, None, &mut warnings)?;
-        self.admit_request(served, write.user, &mut object)?;
-        self.access
-            .check_escalation(served, write.user, write.namespace, None, &object)?;
+        self.admit_access(&write, &mut object)?;
         guard::check(served.resource, Wish::Create, None, Some(&object))?;
         let is_generated = admission::name_of(&object).is_empty();
         let mut tries = if is_generated { limits::NAME_TRIES } else { 1 };
@@ -200,10 +198,7 @@ impl Api {
                 }
                 return write.done(StatusCode::CREATED, State::Dry(admitted), warnings);
             }
-            let mut ops = vec![write.put(&name, Expect::Absent, admitted)];
-            if served.id == super::namespace_id() {
-                ops.extend(self.furniture(&name));
-            }
+            let ops = self.with_furniture(write.put(&name, Expect::Absent, admitted));
             match self.store.commit(ops).await {
                 Ok(stored) => {
                     let object = first(stored)?;

@@ -76,8 +76,16 @@ impl Api {
         has("serviceaccounts", ACCOUNT) && has("configmaps", ROOT_CA)
     }
 
-    /// What a new namespace gets in the same commit.
-    pub(in crate::api) fn furniture(&self, namespace: &str) -> Vec<Op> {
+    /// A create with what comes with it: a namespace has its account and the CA from the start.
+    pub(in crate::api) fn with_furniture(&self, op: Op) -> Vec<Op> {
+        let furniture = match &op {
+            Op::Put { resource, name, .. } if *resource == namespace_id() => self.furniture(name),
+            _ => Vec::new(),
+        };
+        std::iter::once(op).chain(furniture).collect()
+    }
+
+    fn furniture(&self, namespace: &str) -> Vec<Op> {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
         let why = "Contains a CA bundle that can be used to verify the API of the hub.";
         let ca = json!({"apiVersion": "v1", "kind": "ConfigMap",

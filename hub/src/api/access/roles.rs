@@ -1,6 +1,7 @@
 //! What writing roles and bindings takes, and ClusterRoles that gather the rules of others.
 
 use super::super::source::Served;
+use super::super::write::Write;
 use super::super::{Api, limits};
 use super::Access;
 use crate::store::{CommitError, Expect, Op, ResourceId};
@@ -39,6 +40,20 @@ impl Access {
 }
 
 impl Api {
+    /// What a create takes beyond the permission to create, and what the hub writes into the object about its maker.
+    ///
+    /// # Errors
+    /// 403 for who gives more than they have, 422 for a signing request that is none.
+    pub(in crate::api) fn admit_access(
+        &self,
+        write: &Write<'_>,
+        object: &mut Value,
+    ) -> Result<(), StatusError> {
+        self.admit_request(write.served, write.user, object)?;
+        self.access
+            .check_escalation(write.served, write.user, write.namespace, None, object)
+    }
+
     /// Writes the gathered rules into the ClusterRoles that aggregate, where they differ.
     pub(in crate::api) async fn aggregate_roles(&self) -> Result<(), CommitError> {
         let id = ResourceId::new(RBAC_GROUP, "clusterroles");
