@@ -34,6 +34,15 @@ pub enum Command {
     Init(InitArgs),
     /// Run the hub.
     Serve(ServeArgs),
+    /// Copy the database to a new file, also while the hub serves. The copy holds no keys: see `keys export`.
+    Backup(BackupArgs),
+    /// Make a hub in a new directory from a backup and its exported keys; it needs both.
+    Restore(RestoreArgs),
+    /// Keys of the hub.
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// Look for damage in a hub that is not serving.
+    Doctor(DoctorArgs),
     /// Print the names of the crash points of this build.
     #[command(hide = true)]
     CrashPoints,
@@ -52,6 +61,60 @@ pub struct InitArgs {
     /// Address to listen on later.
     #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_LISTEN)]
     pub listen: SocketAddr,
+}
+
+/// Flags of `backup`.
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// Data directory of the hub.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// The new file.
+    pub file: PathBuf,
+}
+
+/// What can be done with keys.
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// Write every key of the hub, under a passphrase, to a new file.
+    Export(ExportArgs),
+}
+
+/// Flags of `keys export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Data directory of the hub.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// File whose first line is the passphrase.
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: PathBuf,
+    /// The new file.
+    pub file: PathBuf,
+}
+
+/// Flags of `restore`.
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// Directory of the new hub; must be missing or empty.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// File that `keys export` made: a backup alone cannot be opened.
+    #[arg(long, value_name = "FILE")]
+    pub keys: PathBuf,
+    /// File whose first line is the passphrase of the keys.
+    #[arg(long, value_name = "FILE")]
+    pub passphrase_file: PathBuf,
+    /// File that `backup` made.
+    pub backup: PathBuf,
+}
+
+/// Flags of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Data directory of the hub.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
 }
 
 /// Flags of `serve`.

@@ -14,7 +14,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::api::{self, Api};
 use crate::bus::{Bus, RouterBus};
-use crate::config::{Cli, Command, InitArgs, ServeArgs};
+use crate::config::{Cli, Command, DoctorArgs, InitArgs, KeysCommand, ServeArgs};
 use crate::courier::Dispatcher;
 use crate::fleet::{self, Fleet};
 use crate::gateway::{Gateway, Patience};
@@ -23,7 +23,7 @@ use crate::listen::{LeafHandle, Listener, ServeHttp};
 use crate::reconcile::{Presence, Reconciler, Settings};
 use crate::store::Store;
 use crate::tasks::Tasks;
-use crate::{clock, crash, init, limits};
+use crate::{clock, crash, init, limits, ops};
 use shared::topics::Direction;
 
 /// The file that tells where the hub listens.
@@ -48,11 +48,54 @@ pub fn run(cli: &Cli) -> anyhow::Result<()> {
             runtime.shutdown_timeout(Duration::from_secs(1));
             served
         }
+        Command::Backup(args) => {
+            ops::backup(&args.data, &args.file)?;
+            println!(
+                "{} holds the database; it needs the keys as well: pinnace-hub keys export",
+                args.file.display()
+            );
+            Ok(())
+        }
+        Command::Restore(args) => {
+            let passphrase = first_line(&args.passphrase_file)?;
+            let restored = ops::restore(&args.backup, &args.keys, &passphrase, &args.data, clock::wall());
+            runtime()?.block_on(restored)?;
+            let data = args.data.display();
+            println!("restored a hub in {data}\nstart it: pinnace-hub serve --data {data}");
+            Ok(())
+        }
+        Command::Keys(KeysCommand::Export(args)) => {
+            let passphrase = first_line(&args.passphrase_file)?;
+            let files = ops::export(&args.data, &args.file, &passphrase)?;
+            println!("{} holds {files} files of keys", args.file.display());
+            Ok(())
+        }
+        Command::Doctor(args) => diagnose(args),
         Command::CrashPoints => {
             crash::POINTS.iter().for_each(|point| println!("{point}"));
             Ok(())
         }
     }
+}
+
+fn diagnose(args: &DoctorArgs) -> anyhow::Result<()> {
+    let diagnosis = ops::doctor(&args.data, clock::wall())?;
+    for finding in &diagnosis.findings {
+        println!("{finding}");
+    }
+    match diagnosis.findings.len() {
+        0 => {
+            println!("{} objects, nothing is wrong", diagnosis.objects);
+            Ok(())
+        }
+        found => bail!("{found} findings"),
+    }
+}
+
+/// The passphrase in a file: its first line, without the line's end.
+fn first_line(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("passphrase in {}", path.display()))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 async fn run_init(args: &InitArgs) -> anyhow::Result<()> {

@@ -37,38 +37,69 @@ fn root() -> Result<PathBuf> {
         .to_path_buf())
 }
 
-#[test]
-fn getting_started_works_as_written() -> Result<()> {
+/// Runs the blocks of a page in a fresh folder under `target`, which the page itself makes and enters.
+fn run(page: &str, folder: &str) -> Result<(String, String)> {
     let root = root()?;
-    let page = std::fs::read_to_string(root.join("docs/getting-started.md"))?;
-    let folder = root.join("target/first-steps");
+    let text = std::fs::read_to_string(root.join("docs").join(page))?;
+    let folder = root.join("target").join(folder);
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
     let kubectl = Binary::get()?.kubectl();
     let tools = kubectl.parent().context("kubectl lies in a folder")?;
     let path = std::env::var("PATH").unwrap_or_default();
+    let programs = root.join("target/debug");
     let mut shell = Command::new("bash");
     let output = process::outside_cargo(&mut shell)
         .arg("-c")
-        .arg(script_of(&page))
+        .arg(script_of(&text))
         .current_dir(&root)
-        .env("PATH", format!("{}:{path}", tools.display()))
+        .env(
+            "PATH",
+            format!("{}:{}:{path}", programs.display(), tools.display()),
+        )
         .stdin(Stdio::null())
         .output()?;
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    );
+    ensure!(output.status.success(), "{}\n{out}\n{err}", output.status);
+    std::fs::remove_dir_all(&folder)?;
+    Ok((out, err))
+}
+
+#[test]
+fn operating_works_as_written() -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    let built = process::outside_cargo(&mut cargo)
+        .args(["build", "--workspace", "--bins"])
+        .current_dir(root()?)
+        .status()?;
+    ensure!(built.success(), "the programs are built");
+    let (out, err) = run("operating.md", "operating")?;
+    ensure!(
+        out.contains("nothing is wrong"),
+        "no diagnosis was seen:\n{out}\n{err}"
+    );
+    ensure!(
+        err.contains("was taken back"),
+        "the revoked user was not refused:\n{out}\n{err}"
+    );
+    Ok(())
+}
+
+#[test]
+fn getting_started_works_as_written() -> Result<()> {
+    let ran = run("getting-started.md", "first-steps");
     // Also when a block failed, its member does not stay.
     if let Some(member) = Member::find("shop-1")? {
         member.down()?;
     }
-    let (out, err) = (
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr),
-    );
-    ensure!(output.status.success(), "{}\n{out}\n{err}", output.status);
+    let (out, err) = ran?;
     ensure!(
         out.contains("successfully rolled out"),
         "no rollout was seen:\n{out}\n{err}"
     );
-    std::fs::remove_dir_all(&folder)?;
     Ok(())
 }

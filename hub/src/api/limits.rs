@@ -76,3 +76,5 @@ pub(super) const AUDIT_FILE_BYTES: u64 = 16 * 1024 * 1024;
 pub(super) const AUDIT_FILES: usize = 8;
 /// Pause of the garbage collector when the store refuses.
 pub(super) const COLLECTOR_PAUSE: Duration = Duration::from_secs(1);
+/// Largest frame that the client of a WebSocket may send.
+pub(super) const WEBSOCKET_FRAME_BYTES: usize = 4 * 1024;

@@ -24,6 +24,7 @@ mod reviews;
 mod rules;
 mod source;
 mod watch;
+mod websocket;
 mod write;
 
 #[cfg(test)]
@@ -48,7 +49,7 @@ use hub_core::audit::Record;
 use hub_core::policy::Switches;
 use hub_core::scale;
 use hub_core::status_error::{Details, Reason, StatusError};
-use hub_core::types::TypeTable;
+use hub_core::types::{Resource, TypeTable};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -146,7 +147,8 @@ where
         .max_concurrent_streams(limits::STREAMS)
         .keep_alive_interval(limits::PING_EVERY)
         .keep_alive_timeout(limits::PING_TIMEOUT);
-    if let Err(error) = server.serve_connection(TokioIo::new(stream), service).await {
+    let serving = server.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    if let Err(error) = serving.await {
         tracing::debug!(%peer, error, "the connection broke");
     }
 }
@@ -319,7 +321,7 @@ impl Api {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
         let encoder = read::encoder(served, header(headers, &ACCEPT), query);
-        if verb == "watch" {
+        if let Some(guard) = guard {
             let mut query = query.clone();
             if let Some(name) = &address.name {
                 query.select_name(name);
@@ -331,11 +333,12 @@ impl Api {
                 encoder?,
                 &query,
             )?;
+            let stream = guard.around(stream);
+            if websocket::is_wanted(headers) {
+                return websocket::answer(head, stream);
+            }
             let mut answer = respond::bytes(StatusCode::OK, "application/json", Bytes::new());
-            *answer.body_mut() = match guard {
-                Some(guard) => Body::from_stream(guard.around(stream)),
-                None => Body::from_stream(stream),
-            };
+            *answer.body_mut() = Body::from_stream(stream);
             return Ok(answer);
         }
         let _place = self.requests.enter(&caller.user.name).ok_or_else(busy)?;
@@ -459,6 +462,38 @@ fn host(headers: &HeaderMap) -> &str {
     header(headers, &http::header::HOST).unwrap_or_default()
 }
 
+/// What only the cluster that runs something can do, told as such; everything else is nowhere.
+fn elsewhere(resource: &Resource, address: &Address, subresource: &str) -> StatusError {
+    let is_elsewhere = resource.group.is_empty()
+        && match &*resource.plural {
+            "pods" => [
+                "attach",
+                "binding",
+                "ephemeralcontainers",
+                "eviction",
+                "exec",
+                "log",
+                "portforward",
+                "proxy",
+                "resize",
+            ]
+            .contains(&subresource),
+            "nodes" | "services" => subresource == "proxy",
+            _ => false,
+        };
+    if !is_elsewhere {
+        return StatusError::no_such_path();
+    }
+    let name = address.name.as_deref().unwrap_or_default();
+    let plural = &*resource.plural;
+    let mut error = StatusError::method_not_allowed("", plural, subresource);
+    error.message = format!(
+        "{subresource} of {plural} {name:?} is not served from here yet: the hub stores templates and runs nothing; ask \
+         the cluster that runs it"
+    );
+    error
+}
+
 /// Whether the resource has objects there, and the verb.
 fn check_address(served: &Served, address: &Address, verb: &str) -> Result<(), StatusError> {
     let resource = served.resource;
@@ -471,7 +506,9 @@ fn check_address(served: &Served, address: &Address, verb: &str) -> Result<(), S
         ))
     };
     if let Some(name) = &address.subresource {
-        let subresource = resource.subresource(name).ok_or_else(StatusError::no_such_path)?;
+        let subresource = resource
+            .subresource(name)
+            .ok_or_else(|| elsewhere(resource, address, name))?;
         return if subresource.verbs.iter().any(|v| &**v == verb) {
             Ok(())
         } else {

@@ -50,14 +50,22 @@ fn unreadable(error: StoreError) -> StatusError {
 /// One object as clients read it.
 ///
 /// # Errors
-/// 500 if the store cannot read what a view is made of.
+/// 500 if the store cannot read it, or what a view is made of.
 pub(super) fn get(
     store: &Store,
     served: &Served,
     namespace: &str,
     name: &str,
 ) -> Result<Option<Arc<Object>>, StatusError> {
-    views::get(store, &served.id, namespace, name).map_err(unreadable)
+    let found = views::get(store, &served.id, namespace, name).map_err(unreadable)?;
+    if found.is_none()
+        && let Some(cause) = store.is_quarantined(&served.id, namespace, name)
+    {
+        return Err(StatusError::internal(format!(
+            "{cause}; create it anew or restore a backup (see `pinnace-hub doctor`)"
+        )));
+    }
+    Ok(found)
 }
 
 /// All objects as clients read them, or those of a namespace, from one snapshot.

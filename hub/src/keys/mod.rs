@@ -20,6 +20,7 @@ mod files;
 mod kubeconfig;
 mod settings;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ use shared::time::UnixSeconds;
 
 pub use authority::{Authority, Signed, SigningRequest, fingerprint};
 pub(crate) use certificates::{certificate_der, key_der};
-pub(crate) use files::replace as replace_file;
+pub(crate) use files::{create as create_file, replace as replace_file};
 pub use settings::Settings;
 
 use certificates::Pair;
@@ -205,6 +206,27 @@ impl Keys {
             ca,
             settings: Settings::load(dir)?,
         })
+    }
+
+    /// Name and content of every file that cannot be made anew, for `keys export`. The root key may be kept offline.
+    ///
+    /// # Errors
+    /// A file is missing or not readable.
+    pub fn files(dir: &Path) -> Result<BTreeMap<String, Vec<u8>>, KeysError> {
+        let mut names = vec![STATEMENTS.to_owned(), CA.to_owned(), KUBECONFIG.to_owned()];
+        names.push(settings::FILE.to_owned());
+        for optional in [ROOT, authority::FILE] {
+            if dir.join(optional).exists() {
+                names.push(optional.to_owned());
+            }
+        }
+        for statement in decode_statements(&dir.join(STATEMENTS))? {
+            names.push(signing_file(statement.number));
+        }
+        names
+            .into_iter()
+            .map(|name| Ok((name.clone(), files::read(&dir.join(name))?)))
+            .collect()
     }
 
     /// Keys of exchanges, sets and contents.

@@ -56,6 +56,12 @@ impl Reconciler {
         let mut wait = self.settings.resync_every;
         loop {
             self.templates.wait(wait).await;
+            if let Some(unreadable) = self.store.quarantined().first() {
+                // It may be a template or a policy: what is placed stays as it is until it is known what it says.
+                tracing::error!(%unreadable, "planning is held: create the object anew or restore a backup");
+                wait = limits::HELD_PAUSE;
+                continue;
+            }
             if tokio::time::Instant::now() >= resync {
                 self.mark_world();
                 resync = tokio::time::Instant::now() + self.settings.resync_every;

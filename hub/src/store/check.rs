@@ -62,7 +62,7 @@ impl Store {
     /// # Errors
     /// The database could not be read at all.
     pub fn check(&self) -> Result<Vec<Finding>, StoreError> {
-        let mut findings = Vec::new();
+        let mut findings = self.quarantined();
         {
             let db = self.reader();
             integrity(&db, &mut findings)?;

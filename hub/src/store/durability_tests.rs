@@ -341,3 +341,51 @@ async fn a_directory_copied_back_repeats_no_revision() {
         "what it saw never happened here"
     );
 }
+
+#[tokio::test]
+async fn an_unreadable_row_is_named_and_everything_else_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    Store::create(dir.path()).unwrap();
+    let store = Store::open(dir.path(), NOW).unwrap();
+    for name in ["a", "b"] {
+        store.commit(vec![put(&configmaps(), name, 1)]).await.unwrap();
+    }
+    let before = store.revision();
+    store.close().await;
+    drop(store);
+    let spoil = |sql: &str| {
+        let db = rusqlite::Connection::open(dir.path().join("hub.db")).unwrap();
+        db.execute(sql, []).unwrap();
+    };
+    spoil("UPDATE object SET body = x'00' WHERE name = 'a'");
+    let store = Store::open(dir.path(), NOW).unwrap();
+    let found = store.quarantined();
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].what, "configmaps d/a");
+    assert!(store.get(&configmaps(), "d", "a").is_none() && store.get(&configmaps(), "d", "b").is_some());
+    assert!(store.is_quarantined(&configmaps(), "d", "a").is_some());
+    assert!(store.check().unwrap().contains(&found[0]));
+    assert!(
+        store.watch(Some(&configmaps()), Revision(before.0 - 2)).is_err(),
+        "the history begins after what it cannot tell"
+    );
+    store.commit(vec![put(&configmaps(), "a", 2)]).await.unwrap();
+    assert_eq!(store.quarantined(), []);
+    store.close().await;
+    drop(store);
+    // What was overwritten is in the history and still not readable; the object is.
+    let store = Store::open(dir.path(), NOW).unwrap();
+    assert_eq!(number(&store.get(&configmaps(), "d", "a").unwrap()), 2);
+    assert_eq!(store.quarantined(), []);
+    store.close().await;
+    drop(store);
+    spoil("UPDATE change SET before = x'00' WHERE before IS NOT NULL");
+    assert_eq!(
+        Store::open(dir.path(), NOW)
+            .unwrap()
+            .list(&configmaps(), None)
+            .items
+            .len(),
+        2
+    );
+}

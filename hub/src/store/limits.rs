@@ -64,3 +64,5 @@ pub const EVENTS_KEPT: usize = 10_000;
 pub const EXPIRY_EVERY: Duration = Duration::from_secs(60);
 /// Rows of sets that are kept in memory; beyond, they are read from the database again.
 pub const STANDING_ROWS: usize = 500_000;
+/// Rows that may be unreadable; with more the whole file is taken for damaged.
+pub const QUARANTINE_ROWS: usize = 100;

@@ -43,6 +43,8 @@ pub(super) struct Memory {
     /// hold such a revision and be current.
     lost: (Revision, Revision),
     arrivals: watch::Sender<Revision>,
+    /// Stored rows that could not be read, with the cause. They are not absent: nobody knows what they say.
+    quarantine: BTreeMap<(ResourceId, Key), String>,
 }
 
 impl Memory {
@@ -58,6 +60,26 @@ impl Memory {
             loaded_floor: floor,
             lost: (last_durable, start),
             arrivals: watch::Sender::new(start),
+            quarantine: BTreeMap::new(),
+        }
+    }
+
+    /// Notes a row that cannot be read.
+    pub(super) fn quarantine(&mut self, place: (ResourceId, Key), cause: String) {
+        self.quarantine.insert(place, cause);
+    }
+
+    /// Rows that could not be read, with the cause.
+    pub(super) fn quarantined(&self) -> &BTreeMap<(ResourceId, Key), String> {
+        &self.quarantine
+    }
+
+    /// The history begins after a revision; called while loading.
+    pub(super) fn raise_floor(&mut self, revision: Revision) {
+        self.floor = self.floor.max(revision);
+        self.loaded_floor = self.loaded_floor.max(revision);
+        for shelf in self.shelves.values_mut() {
+            shelf.floor = shelf.floor.max(revision);
         }
     }
 
@@ -102,6 +124,10 @@ impl Memory {
             let object = &event.object;
             let key = (object.namespace.clone(), object.name.clone());
             let resource = object.resource.clone();
+            if !self.quarantine.is_empty() {
+                // Written anew: now it is known what it says.
+                self.quarantine.remove(&(resource.clone(), key.clone()));
+            }
             let shelf = self.shelf(&resource);
             match event.kind {
                 EventKind::Put => shelf.objects.insert(key, object.clone()),

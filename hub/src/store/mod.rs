@@ -152,6 +152,29 @@ impl Store {
         self.memory().get(resource, namespace, name)
     }
 
+    /// Stored rows that could not be read when the store was opened and were not written since. They count as present:
+    /// nobody knows what they say.
+    pub fn quarantined(&self) -> Vec<Finding> {
+        let memory = self.memory();
+        let rows = memory.quarantined().iter();
+        rows.map(|((resource, (namespace, name)), cause)| Finding {
+            what: format!("{resource} {namespace}/{name}"),
+            cause: cause.clone(),
+        })
+        .collect()
+    }
+
+    /// Why an object cannot be read, if it is in quarantine.
+    pub fn is_quarantined(&self, resource: &ResourceId, namespace: &str, name: &str) -> Option<String> {
+        let memory = self.memory();
+        let all = memory.quarantined();
+        if all.is_empty() {
+            return None;
+        }
+        let key = (resource.clone(), (namespace.to_owned(), name.to_owned()));
+        all.get(&key).cloned()
+    }
+
     /// All objects of a resource, or of one namespace of it, from one snapshot.
     pub fn list(&self, resource: &ResourceId, namespace: Option<&str>) -> Listing {
         let memory = self.memory();

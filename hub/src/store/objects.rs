@@ -275,7 +275,8 @@ pub(super) fn highest_revision(db: &Connection) -> Result<Revision, StoreError> 
     Ok(Revision(highest.cast_unsigned()))
 }
 
-/// Fills the memory from disk: objects, then the recent events, rebuilt backwards through the undo log.
+/// Fills the memory from disk: objects, then the recent events, rebuilt backwards through the undo log. Single rows that
+/// cannot be read go into quarantine; the history begins after the newest one of it that cannot.
 pub(super) fn load(db: &Connection, key: &StorageKey, memory: &mut Memory) -> Result<(), StoreError> {
     let mut states: HashMap<(ResourceId, Key), Arc<Object>> = HashMap::new();
     let wanted = changed_places(db)?;
@@ -284,20 +285,55 @@ pub(super) fn load(db: &Connection, key: &StorageKey, memory: &mut Memory) -> Re
          JOIN resource r ON r.id = o.resource ORDER BY o.resource, o.namespace, o.name",
     )?;
     let mut rows = statement.query([])?;
+    let mut secrets = (0_usize, 0_usize);
+    let mut quarantined = 0;
     while let Some(row) = rows.next()? {
         let place = place(row, 0)?;
-        let object = decode(
+        let decoded = decode(
             key,
             &place,
             row.get::<_, i64>(4)?.cast_unsigned(),
             row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?,
-        )?;
-        if wanted.contains(&place) {
-            states.insert(place, Arc::new(object.clone()));
+        );
+        if place.0.is_secret() {
+            let count = if decoded.is_ok() {
+                &mut secrets.0
+            } else {
+                &mut secrets.1
+            };
+            *count += 1;
         }
-        memory.restore_object(object);
+        match decoded {
+            Ok(object) => {
+                if wanted.contains(&place) {
+                    states.insert(place, Arc::new(object.clone()));
+                }
+                memory.restore_object(object);
+            }
+            Err(error @ StoreError::Corrupt { .. }) => {
+                quarantined += 1;
+                if quarantined > limits::QUARANTINE_ROWS {
+                    return Err(error);
+                }
+                tracing::error!(%error, "the row is in quarantine");
+                memory.quarantine(place, error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
     }
-    for event in events(db, key, states)? {
+    if let (0, 1..) = secrets {
+        // Not damage of a row: the storage key is another one.
+        return Err(StoreError::Corrupt {
+            what: "every Secret".to_owned(),
+            cause: "none can be decrypted: the storage key is not the one of this database".to_owned(),
+        });
+    }
+    let (events, broken) = events(db, key, states)?;
+    if let Some((revision, error)) = broken {
+        tracing::error!(%error, "the history begins after this row");
+        memory.raise_floor(revision);
+    }
+    for event in events {
         memory.restore_event(event);
     }
     Ok(())
@@ -315,18 +351,20 @@ fn changed_places(db: &Connection) -> Result<HashSet<(ResourceId, Key)>, StoreEr
     Ok(places)
 }
 
-/// Newest first: the state after a change is the state before the next newer change of the same object.
+/// Newest first: the state after a change is the state before the next newer change of the same object. Ends at the
+/// first row that cannot be read, which comes beside.
 fn events(
     db: &Connection,
     key: &StorageKey,
     mut states: HashMap<(ResourceId, Key), Arc<Object>>,
-) -> Result<Vec<Event>, StoreError> {
+) -> Result<(Vec<Event>, Option<(Revision, StoreError)>), StoreError> {
     let mut statement = db.prepare(
         "SELECT r.grp, r.plural, c.namespace, c.name, c.revision, c.removed, c.before_revision, c.before
          FROM change c JOIN resource r ON r.id = c.resource ORDER BY c.revision DESC",
     )?;
     let mut rows = statement.query([])?;
     let mut events = Vec::new();
+    let mut broken = None;
     while let Some(row) = rows.next()? {
         let place = place(row, 0)?;
         let revision = Revision(row.get::<_, i64>(4)?.cast_unsigned());
@@ -335,14 +373,23 @@ fn events(
             row.get::<_, Option<i64>>(6)?,
             row.get_ref(7)?.as_blob_or_null().map_err(rusqlite::Error::from)?,
         ) {
-            (Some(at), Some(record)) => Some(Arc::new(decode(key, &place, at.cast_unsigned(), record)?)),
+            (Some(at), Some(record)) => match decode(key, &place, at.cast_unsigned(), record) {
+                Ok(before) => Some(Arc::new(before)),
+                Err(error) => {
+                    broken = Some((revision, error));
+                    break;
+                }
+            },
             _ => None,
         };
         let after = states.remove(&place);
         let (kind, object) = match (removed, &after, &before) {
             (true, _, Some(before)) => (EventKind::Delete, Arc::new(before.restamped(revision))),
             (false, Some(after), _) if after.revision == revision => (EventKind::Put, after.clone()),
-            _ => return Err(broken_change(&place, revision)),
+            _ => {
+                broken = Some((revision, broken_change(&place, revision)));
+                break;
+            }
         };
         if let Some(before) = &before {
             states.insert(place, before.clone());
@@ -355,7 +402,7 @@ fn events(
         });
     }
     events.reverse();
-    Ok(events)
+    Ok((events, broken))
 }
 
 fn broken_change((resource, (namespace, name)): &(ResourceId, Key), revision: Revision) -> StoreError {

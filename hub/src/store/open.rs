@@ -27,6 +27,24 @@ const LOCK: &str = "hub.lock";
 /// 2025-01-01T00:00:00Z, where revisions by the clock begin.
 const EPOCH_S: i64 = 1_735_689_600;
 
+impl Store {
+    /// Path of the database in a directory.
+    pub fn database_file(dir: &Path) -> std::path::PathBuf {
+        dir.join(DATABASE)
+    }
+
+    /// Name and content of the storage key's file, for `keys export`.
+    ///
+    /// # Errors
+    /// It is missing or no key.
+    pub fn key_file(dir: &Path) -> Result<(String, Vec<u8>), StoreError> {
+        let path = dir.join(STORAGE_KEY);
+        StorageKey::open(&path)?;
+        let content = std::fs::read(&path).map_err(|error| file_error(&path, &error))?;
+        Ok((STORAGE_KEY.to_owned(), content))
+    }
+}
+
 /// See [`Store::create`].
 pub(super) fn create(dir: &Path) -> Result<(), StoreError> {
     std::fs::DirBuilder::new()

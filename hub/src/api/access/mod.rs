@@ -14,6 +14,7 @@ pub use users::{UserError, Users};
 pub(super) use guarded::Guard;
 pub(super) use wish::wish;
 
+use super::websocket;
 use crate::clock;
 use crate::keys::Authority;
 use crate::store::{Object, ResourceId, Revision, Store};
@@ -253,9 +254,10 @@ impl Access {
         let token = header
             .and_then(|h| h.split_once(' '))
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-            .map(|(_, token)| token.trim())
+            .map(|(_, token)| token.trim().to_owned())
+            .or_else(|| websocket::bearer(headers))
             .ok_or_else(StatusError::unauthorized)?;
-        let claims = self.authority.read_token(token).map_err(unauthorized)?;
+        let claims = self.authority.read_token(&token).map_err(unauthorized)?;
         Ok(Proof::Token(Box::new(claims)))
     }
 

@@ -64,6 +64,7 @@ async fn dependents_go_wait_or_stay() {
         if stray.body["metadata"]["ownerReferences"].as_array().map(Vec::len) == Some(1) {
             break stray;
         }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     };
     assert_eq!(
         kept.body["metadata"]["ownerReferences"][0]["kind"], "Widget",

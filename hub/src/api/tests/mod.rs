@@ -210,7 +210,7 @@ async fn paths_verbs_and_types_that_are_not_served() {
     let table = [
         ("GET", "/api/v1/nothings", 404),
         ("GET", "/api/v2/pods", 404),
-        ("GET", "/api/v1/namespaces/default/pods/p/exec", 404),
+        ("GET", "/api/v1/namespaces/default/pods/p/exec", 405),
         ("GET", "/api/v1/namespaces/default/nodes", 404),
         ("POST", "/api/v1/configmaps", 405),
         ("POST", "/api/v1/namespaces/default/configmaps/a", 405),

@@ -193,3 +193,68 @@ async fn a_watch_of_tables_gives_the_columns_once() {
     assert_eq!(second["object"]["columnDefinitions"], Value::Null);
     assert_eq!(second["object"]["rows"][0]["object"]["metadata"]["name"], "b");
 }
+
+#[tokio::test]
+async fn a_watch_goes_over_a_websocket() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let hub = Hub::new().await;
+    hub.config("a", &json!({})).await;
+    let (mut client, server) = tokio::io::duplex(64 * 1024);
+    let serving = crate::api::serve_connection(hub.api.clone(), server, Some(super::admin()), super::peer());
+    let serving = tokio::spawn(serving);
+    let request = format!(
+        "GET {CONFIGS}?watch=true HTTP/1.1\r\nHost: hub\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
+         Sec-WebSocket-Protocol: base64.binary.k8s.io\r\n\r\n"
+    );
+    client.write_all(request.as_bytes()).await.expect("sent");
+    let mut seen = Vec::new();
+    while !seen.windows(2).any(|w| w == b"}}") {
+        let mut some = [0; 4_096];
+        let read = client.read(&mut some).await.expect("read");
+        assert_ne!(read, 0, "{}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&some[..read]);
+    }
+    let text = String::from_utf8_lossy(&seen).to_lowercase();
+    assert!(text.starts_with("http/1.1 101"), "{text}");
+    assert!(
+        text.contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo="),
+        "{text}"
+    );
+    assert!(
+        text.contains("sec-websocket-protocol: base64.binary.k8s.io"),
+        "{text}"
+    );
+    assert!(text.contains("{\"type\":\"added\""), "{text}");
+    drop(client);
+    serving.await.expect("it ends with its client");
+}
+
+#[tokio::test]
+async fn what_only_members_can_do_is_told() {
+    let hub = Hub::new().await;
+    for (method, path) in [
+        ("GET", "pods/p/log"),
+        ("POST", "pods/p/exec"),
+        ("GET", "pods/p/portforward"),
+        ("POST", "pods/p/eviction"),
+        ("POST", "pods/p/binding"),
+        ("GET", "services/s/proxy"),
+    ] {
+        let answer = hub
+            .call(
+                method,
+                &format!("/api/v1/namespaces/default/{path}"),
+                &[],
+                &Value::Null,
+            )
+            .await;
+        assert_eq!(answer.code, 405, "{path}");
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        assert!(message.contains("is not served from here yet"), "{message}");
+    }
+    assert_eq!(
+        hub.get("/api/v1/namespaces/default/pods/p/nothing").await.code,
+        404
+    );
+}
