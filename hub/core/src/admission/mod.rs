@@ -6,6 +6,7 @@ pub mod ending;
 mod immutable;
 mod kinds;
 mod metadata;
+mod roles;
 mod subresources;
 
 pub use kinds::{holds_itself, is_protected_namespace, new_namespace};
@@ -235,6 +236,7 @@ pub fn prefill(resource: &Resource, object: &mut Value) -> Result<(), StatusErro
 fn check(target: Target<'_>, object: &Value) -> Vec<Cause> {
     let mut causes = metadata::check(target.resource, object);
     causes.extend(kinds::check(target.resource, object));
+    causes.extend(roles::check(target.resource, object));
     causes
 }
 

@@ -2,6 +2,7 @@
 //! columns included, by priority); fields that a template leaves to a member's defaults are shown with the default.
 //! Columns of the Karmada kinds come with the type table; every other kind has NAME and AGE.
 
+mod access;
 mod batch;
 mod cell;
 mod cluster;
@@ -68,6 +69,14 @@ fn built_in(resource: &Resource) -> Option<&'static [Printed]> {
         ("", "events") => core::EVENT,
         ("coordination.k8s.io", "leases") => core::LEASE,
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => core::ROLE_BINDING,
+        ("", "serviceaccounts") => access::SERVICE_ACCOUNT,
+        ("", "endpoints") => access::ENDPOINTS,
+        ("discovery.k8s.io", "endpointslices") => access::ENDPOINT_SLICE,
+        ("certificates.k8s.io", "certificatesigningrequests") => access::SIGNING_REQUEST,
+        (
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
+        ) => access::WEBHOOKS,
         ("", "nodes") => cluster::NODE,
         ("", "persistentvolumes") => cluster::PERSISTENT_VOLUME,
         ("", "persistentvolumeclaims") => cluster::PERSISTENT_VOLUME_CLAIM,

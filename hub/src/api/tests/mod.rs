@@ -237,5 +237,5 @@ async fn paths_verbs_and_types_that_are_not_served() {
         refused.body["message"],
         "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch"
     );
-    assert_eq!(refused.code, 415);
+    assert_eq!(refused.code, 422);
 }
