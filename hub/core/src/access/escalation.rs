@@ -147,7 +147,7 @@ mod tests {
                     for group in ["", "apps", "x"] {
                         for (resource, sub) in [("pods", ""), ("pods", "log"), ("x", "log"), ("x", "")] {
                             for name in ["", "a", "c"] {
-                                let wish = Attributes::resource(verb, group, resource, "", name).sub(sub);
+                                let wish = Attributes::resource(verb, group, resource, "", name).with_subresource(sub);
                                 let allowed = |rules: &[Rule]| rules.iter().any(|r| r.allows(&wish));
                                 prop_assert!(!allowed(&wanted) || allowed(&owned), "{wish:?}");
                             }

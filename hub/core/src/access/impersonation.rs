@@ -76,7 +76,7 @@ impl Wanted {
             for value in values {
                 out.push(
                     Attributes::resource("impersonate", "authentication.k8s.io", "userextras", "", value)
-                        .sub(key),
+                        .with_subresource(key),
                 );
             }
         }

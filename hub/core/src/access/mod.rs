@@ -127,7 +127,7 @@ impl Attributes {
 
     /// The same wish about a subresource.
     #[must_use]
-    pub fn sub(mut self, subresource: &str) -> Attributes {
+    pub fn with_subresource(mut self, subresource: &str) -> Attributes {
         subresource.clone_into(&mut self.subresource);
         self
     }
@@ -183,7 +183,7 @@ mod tests {
             name: "ann".to_owned(),
             ..User::default()
         };
-        let wish = Attributes::resource("get", "", "pods", "shop", "web").sub("log");
+        let wish = Attributes::resource("get", "", "pods", "shop", "web").with_subresource("log");
         assert_eq!(
             wish.refusal(&user),
             "User \"ann\" cannot get resource \"pods/log\" in API group \"\" in the namespace \"shop\""

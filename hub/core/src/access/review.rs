@@ -210,7 +210,7 @@ mod tests {
             &json!({"spec": {"resourceAttributes": {"verb": "get", "resource": "pods", "subresource": "log",
                 "namespace": "a", "name": "b"}}}),
         );
-        let expected = Attributes::resource("get", "", "pods", "a", "b").sub("log");
+        let expected = Attributes::resource("get", "", "pods", "a", "b").with_subresource("log");
         assert_eq!(own, Ok(Review::Own(expected)));
         let path =
             json!({"spec": {"user": "ann", "nonResourceAttributes": {"verb": "get", "path": "/metrics"}}});

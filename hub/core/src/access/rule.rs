@@ -232,7 +232,7 @@ mod tests {
     fn what_a_rule_allows() {
         let wish = |verb: &str, group: &str, resource: &str, name: &str| {
             let (resource, sub) = resource.split_once('/').unwrap_or((resource, ""));
-            Attributes::resource(verb, group, resource, "ns", name).sub(sub)
+            Attributes::resource(verb, group, resource, "ns", name).with_subresource(sub)
         };
         let pods = Rule::of(&["get", "list"], &[""], &["pods", "*/scale"]);
         let mut named = Rule::of(&["get"], &["*"], &["*"]);

@@ -57,7 +57,9 @@ fn of_fleet(verb: &str, path: &str) -> Attributes {
         ["explanations", _kind, namespace, name] => {
             Attributes::resource("get", FLEET_GROUP, "explanations", namespace, name)
         }
-        [resource, name, action] => Attributes::resource(verb, FLEET_GROUP, resource, "", name).sub(action),
+        [resource, name, action] => {
+            Attributes::resource(verb, FLEET_GROUP, resource, "", name).with_subresource(action)
+        }
         [resource, name, ..] => Attributes::resource(verb, FLEET_GROUP, resource, "", name),
         [resource] => Attributes::resource(verb, FLEET_GROUP, resource, "", ""),
         [] => Attributes::path(verb, path),
