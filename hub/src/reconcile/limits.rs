@@ -24,6 +24,5 @@ pub(super) const STATUS_PAUSE: Duration = Duration::from_millis(500);
 pub(super) const PLANNED_TOGETHER: usize = 64;
 /// Plans or statuses carried out at the same time; they share the store's transactions.
 pub(super) const CARRIED_OUT_TOGETHER: usize = 64;
-pub(super) const CARRIED_OUT_TOGETHER: usize = 32;
 /// Time between looks whether planning is still held.
 pub(super) const HELD_PAUSE: Duration = Duration::from_secs(10);
