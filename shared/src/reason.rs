@@ -69,6 +69,16 @@ reasons! {
     AwaitingPriorityClass stays,
     /// The policy leaves scheduling to another scheduler; clusters and replicas are what that one writes.
     AwaitingScheduler stays,
+    /// A lazy policy waits for the next change of the template.
+    AwaitingChange stays,
+    /// The template goes where others go that need it.
+    Attached stays,
+    /// A federated quota on the hub has no room for the template; it stays where it is.
+    FederatedQuotaExceeded retry,
+    /// The policy selects no object on the hub.
+    MatchesNothing stays,
+    /// The policy names clusters that have not joined.
+    UnknownCluster stays,
     /// The policy that placed the template is gone or selects it no longer; what runs goes on unchanged.
     PolicyGone stays,
     /// The template cannot be read or rendered for a cluster.

@@ -41,11 +41,9 @@ pub fn check(
 ) -> Result<(), StatusError> {
     match (&*resource.group, &*resource.plural) {
         ("cluster.karmada.io", "clusters") => cluster(resource, wish, old, new),
-        ("work.karmada.io", "resourcebindings" | "clusterresourcebindings") => Err(forbidden(
-            resource,
-            old.or(new),
-            "bindings are made by the hub from templates and policies: change those",
-        )),
+        ("work.karmada.io", "resourcebindings" | "clusterresourcebindings") => {
+            binding(resource, wish, old, new)
+        }
         ("work.karmada.io", "works") => Err(work(resource, old.or(new))),
         ("", "namespaces") if naming::cluster_of_execution_namespace(name_of(old.or(new))).is_some() => {
             Err(forbidden(
@@ -67,6 +65,77 @@ fn name_of(object: Option<&Value>) -> &str {
 
 fn forbidden(resource: &Resource, object: Option<&Value>, why: &str) -> StatusError {
     StatusError::forbidden(&resource.group, &resource.plural, name_of(object), why)
+}
+
+const BINDING: &str = "bindings are made by the hub from templates and policies: change those";
+
+/// What clients may write to a binding: `spec.suspension.scheduling`, `spec.rescheduleTriggeredAt`, and labels and
+/// annotations that are not the hub's; under another scheduler's name also `spec.clusters` and the status.
+fn binding(
+    resource: &Resource,
+    wish: Wish,
+    old: Option<&Value>,
+    new: Option<&Value>,
+) -> Result<(), StatusError> {
+    let Some(old) = old else {
+        return Err(forbidden(resource, new, BINDING));
+    };
+    let scheduler = old["spec"]["schedulerName"].as_str().unwrap_or_default();
+    let is_foreign = !matches!(scheduler, "" | "default-scheduler");
+    match (wish, new) {
+        (Wish::UpdateStatus, _) if is_foreign => Ok(()),
+        (Wish::Update, Some(new)) => {
+            let strip = |object: &Value| {
+                let mut spec = object["spec"].clone();
+                if let Some(spec) = spec.as_object_mut() {
+                    spec.remove("rescheduleTriggeredAt");
+                    if is_foreign {
+                        spec.remove("clusters");
+                    }
+                    let is_empty = spec
+                        .get_mut("suspension")
+                        .and_then(Value::as_object_mut)
+                        .is_some_and(|s| {
+                            s.remove("scheduling");
+                            s.is_empty()
+                        });
+                    if is_empty {
+                        spec.remove("suspension");
+                    }
+                }
+                spec
+            };
+            let (before, after) = (strip(old), strip(new));
+            let fields = |spec: &Value| spec.as_object().cloned().unwrap_or_default();
+            let (before, after) = (fields(&before), fields(&after));
+            let changed = before
+                .keys()
+                .chain(after.keys())
+                .find(|field| before.get(*field) != after.get(*field));
+            if let Some(field) = changed {
+                let why = match field.as_str() {
+                    "suspension" => "suspend dispatching in the policy; on the binding only spec.suspension.scheduling is yours".to_owned(),
+                    "clusters" => "the hub's scheduler decides spec.clusters; a policy with another schedulerName leaves them to that scheduler".to_owned(),
+                    field => format!("spec.{field} cannot be written: {BINDING}"),
+                };
+                return Err(forbidden(resource, Some(old), &why));
+            }
+            let ours = |object: &Value, member: &str| -> Vec<(String, Value)> {
+                let map = object["metadata"][member].as_object().into_iter().flatten();
+                map.filter(|(key, _)| key.contains("karmada.io/") || key.contains("pinnace.dev/"))
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect()
+            };
+            for member in ["labels", "annotations"] {
+                if ours(old, member) != ours(new, member) {
+                    let why = format!("metadata.{member} of the hub's own cannot be written: {BINDING}");
+                    return Err(forbidden(resource, Some(old), &why));
+                }
+            }
+            Ok(())
+        }
+        _ => Err(forbidden(resource, Some(old), BINDING)),
+    }
 }
 
 /// Annotations of a Work that name where it comes from.
@@ -203,6 +272,57 @@ mod tests {
             error.message.contains("Deployment/web") && error.message.contains("ns/p"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn what_may_be_written_to_a_binding() {
+        let bindings = resource("work.karmada.io", "resourcebindings");
+        let old = json!({"metadata": {"name": "b", "labels": {"resourcebinding.karmada.io/permanent-id": "i"}},
+            "spec": {"schedulerName": "default-scheduler", "clusters": [{"name": "a"}], "replicas": 2}});
+        let update = |old: &Value, change: &dyn Fn(&mut Value)| {
+            let mut new = old.clone();
+            change(&mut new);
+            check(bindings, Wish::Update, Some(old), Some(&new)).map_err(|error| error.code())
+        };
+        assert_eq!(
+            update(&old, &|b| b["spec"]["suspension"] = json!({"scheduling": true})),
+            Ok(())
+        );
+        assert_eq!(
+            update(&old, &|b| b["spec"]["rescheduleTriggeredAt"] =
+                json!("2026-01-01T00:00:00Z")),
+            Ok(())
+        );
+        assert_eq!(
+            update(&old, &|b| b["metadata"]["labels"]["team"] = json!("x")),
+            Ok(())
+        );
+        assert_eq!(
+            update(&old, &|b| b["spec"]["suspension"] = json!({"dispatching": true})),
+            Err(403)
+        );
+        assert_eq!(update(&old, &|b| b["spec"]["replicas"] = json!(3)), Err(403));
+        assert_eq!(update(&old, &|b| b["spec"]["clusters"] = json!([])), Err(403));
+        assert_eq!(
+            update(
+                &old,
+                &|b| b["metadata"]["labels"]["resourcebinding.karmada.io/permanent-id"] = json!("j")
+            ),
+            Err(403)
+        );
+        let mut foreign = old.clone();
+        foreign["spec"]["schedulerName"] = json!("mine");
+        assert_eq!(
+            update(&foreign, &|b| b["spec"]["clusters"] = json!([{"name": "z"}])),
+            Ok(())
+        );
+        assert_eq!(
+            check(bindings, Wish::UpdateStatus, Some(&foreign), Some(&foreign)),
+            Ok(())
+        );
+        assert!(check(bindings, Wish::UpdateStatus, Some(&old), Some(&old)).is_err());
+        assert!(check(bindings, Wish::Delete, Some(&old), None).is_err());
+        assert!(check(bindings, Wish::Create, None, Some(&old)).is_err());
     }
 
     #[test]

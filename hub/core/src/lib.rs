@@ -32,6 +32,7 @@ pub mod policy;
 pub mod protobuf;
 pub mod prune;
 pub mod quota;
+pub mod rebalance;
 pub mod scale;
 pub mod schedule;
 pub mod schema;

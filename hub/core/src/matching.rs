@@ -104,6 +104,11 @@ impl PolicyIndex {
         self.policies.get(index)
     }
 
+    /// All of them, sorted by reference.
+    pub fn all(&self) -> &[AnyPropagationPolicy] {
+        &self.policies
+    }
+
     /// Policies that are being deleted, with their permanent ids.
     pub fn leaving(&self) -> impl Iterator<Item = (&PolicyRef, &str)> {
         let leaving = self.policies.iter().filter(|policy| policy.deleting);

@@ -6,11 +6,15 @@
 //! as `cpu`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use serde_json::{Map, Value};
-use shared::object::Quantity;
+use serde_json::{Map, Value, json};
+use shared::ids::{Digest, ObjectKey};
+use shared::object::{Quantity, canonical};
+use shared::set::{ConflictResolution, DeleteMode, Entry};
 
 use crate::estimate::{Resources, resources};
+use crate::naming;
 
 /// The resource that a key of a quota counts; `None`: the hub does not count it (limits, numbers of objects).
 pub fn counted(key: &str) -> Option<&str> {
@@ -166,6 +170,35 @@ pub fn text(name: &str, quantity: Quantity) -> String {
     units.to_string()
 }
 
+/// The ResourceQuota that a static assignment gives a cluster: its entry in the set, and its content.
+pub fn assignment(quota: &Value, hard: &Value) -> (Entry, Arc<[u8]>) {
+    let metadata = &quota["metadata"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
+    let object = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"hard": hard},
+    });
+    let content = canonical(&object);
+    let label = |end: &str| format!("federatedresourcequota.karmada.io/{end}");
+    let entry = Entry {
+        key: ObjectKey::new("", "ResourceQuota", &namespace, &name),
+        digest: Digest::of(&content),
+        length: u32::try_from(content.len()).expect("a list of quantities was in a request body"),
+        work: naming::work_name("ResourceQuota", &name, &namespace),
+        template_uid: text(&metadata["uid"]),
+        template_generation: metadata["generation"].as_u64().unwrap_or(0),
+        conflict_resolution: ConflictResolution::Abort,
+        suspended: false,
+        delete_mode: DeleteMode::Delete,
+        retain_replicas: false,
+        dependencies: Vec::new(),
+        labels: BTreeMap::from([(label("namespace"), namespace), (label("name"), name)]),
+    };
+    (entry, content.into())
+}
+
 /// What the bindings of each namespace use, kept while planning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
@@ -208,7 +241,6 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn binding(cpu: &str, clusters: Value) -> Value {
         json!({"spec": {"replicaRequirements": {"resourceRequest": {"cpu": cpu}}, "clusters": clusters}})

@@ -35,6 +35,12 @@ pub struct WorkRow {
     pub binding: String,
     /// Work labels.
     pub labels: BTreeMap<String, String>,
+    /// Uid of the template.
+    pub template_uid: String,
+    /// Generation of the template; 0 for kinds that have none.
+    pub template_generation: u64,
+    /// A foreign object of this name is taken over.
+    pub overwrites: bool,
     /// Nothing is applied while true.
     pub suspended: bool,
     /// The object stays when the work goes.
@@ -103,7 +109,8 @@ pub fn binding(stored: &Value, rows: &[WorkRow]) -> Value {
             .filter_map(|entry| entry["replicas"].as_i64())
             .sum()
     };
-    if !has_condition(&status, "Scheduled") {
+    let is_only_attached = stored["spec"]["placement"].is_null() && stored["spec"]["requiredBy"].is_array();
+    if !has_condition(&status, "Scheduled") && !is_only_attached {
         aggregate::put_condition(&mut status, &scheduled(&clusters), created);
     }
     let targets: Vec<Target> = rows
@@ -234,6 +241,22 @@ pub fn work(row: &WorkRow, manifest: &Value) -> Value {
         );
     }
     annotations.insert(format!("{prefix}.karmada.io/name"), json!(row.binding));
+    let resolution = if row.overwrites { "overwrite" } else { "abort" };
+    annotations.insert(CONFLICT_RESOLUTION.to_owned(), json!(resolution));
+    let labels: Map<String, Value> = row
+        .labels
+        .iter()
+        .map(|(key, value)| (key.clone(), json!(value)))
+        .collect();
+    let shown = WorkMeta {
+        name: &row.work,
+        namespace: &naming::execution_namespace(&row.cluster),
+        labels: &labels,
+        annotations: &annotations,
+        template_uid: &row.template_uid,
+        template_generation: row.template_generation,
+    };
+    let manifest = shown.manifest(manifest);
     let mut metadata = json!({
         "name": row.work,
         "namespace": naming::execution_namespace(&row.cluster),
@@ -257,9 +280,94 @@ pub fn work(row: &WorkRow, manifest: &Value) -> Value {
         "kind": "Work",
         "metadata": metadata,
         "spec": spec,
-        "status": work_status(row, manifest),
+        "status": work_status(row, &manifest),
     })
 }
+
+/// Annotation: what happens to a foreign object of the same name.
+const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
+
+/// What a Work says of itself, as far as its manifest repeats it.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkMeta<'a> {
+    /// Name of the Work.
+    pub name: &'a str,
+    /// Its execution namespace.
+    pub namespace: &'a str,
+    /// Its labels.
+    pub labels: &'a Map<String, Value>,
+    /// Its annotations.
+    pub annotations: &'a Map<String, Value>,
+    /// Uid of the template.
+    pub template_uid: &'a str,
+    /// Generation of the template; 0: it has none.
+    pub template_generation: u64,
+}
+
+impl WorkMeta<'_> {
+    /// The manifest as the reference's Works show it: with the bookkeeping that the agent puts on the object in its own
+    /// way, and the list of what is managed. What is sent to the cluster has none of it.
+    pub fn manifest(&self, content: &Value) -> Value {
+        let mut manifest = content.clone();
+        if !manifest["metadata"].is_object() {
+            return manifest;
+        }
+        let member = |manifest: &mut Value, key: &str| -> Map<String, Value> {
+            manifest["metadata"][key].as_object().cloned().unwrap_or_default()
+        };
+        let mut labels = member(&mut manifest, "labels");
+        labels.insert("karmada.io/managed".to_owned(), json!("true"));
+        for (key, value) in self.labels.iter().filter(|(key, _)| key.ends_with(PERMANENT_ID)) {
+            labels.insert(key.clone(), value.clone());
+        }
+        let mut annotations = member(&mut manifest, "annotations");
+        let mut set = |key: &str, value: Value| annotations.insert(key.to_owned(), value);
+        set("work.karmada.io/name", json!(self.name));
+        set("work.karmada.io/namespace", json!(self.namespace));
+        if self.template_generation > 0 {
+            set(
+                "resourcetemplate.karmada.io/generation",
+                json!(self.template_generation.to_string()),
+            );
+        }
+        set("resourcetemplate.karmada.io/uid", json!(self.template_uid));
+        for key in [
+            CONFLICT_RESOLUTION,
+            "resourcebinding.karmada.io/namespace",
+            "resourcebinding.karmada.io/name",
+            "clusterresourcebinding.karmada.io/name",
+        ] {
+            if let Some(value) = self.annotations.get(key) {
+                set(key, value.clone());
+            }
+        }
+        let listed = |map: &Map<String, Value>, further: &[&str]| {
+            let mut keys: Vec<&str> = map
+                .keys()
+                .map(String::as_str)
+                .chain(further.iter().copied())
+                .collect();
+            keys.sort_unstable();
+            keys.dedup();
+            json!(keys.join(","))
+        };
+        let managed = [MANAGED_ANNOTATIONS, MANAGED_LABELS];
+        let of_labels = listed(&labels, &[]);
+        let of_annotations = listed(&annotations, &managed);
+        annotations.insert(MANAGED_LABELS.to_owned(), of_labels);
+        annotations.insert(MANAGED_ANNOTATIONS.to_owned(), of_annotations);
+        manifest["metadata"]["labels"] = Value::Object(labels);
+        manifest["metadata"]["annotations"] = Value::Object(annotations);
+        manifest
+    }
+}
+
+/// End of the labels that carry ids.
+const PERMANENT_ID: &str = ".karmada.io/permanent-id";
+/// Annotation on a manifest: the labels that are managed, as a sorted list.
+const MANAGED_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
+/// The same for annotations.
+const MANAGED_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-annotations";
 
 fn work_status(row: &WorkRow, manifest: &Value) -> Value {
     let mut status = Map::new();
@@ -471,6 +579,9 @@ mod tests {
 
     fn row(cluster: &str, report: Option<WorkReport>) -> WorkRow {
         WorkRow {
+            template_uid: "uid".to_owned(),
+            template_generation: 1,
+            overwrites: false,
             cluster: cluster.into(),
             work: "web-5bbdc6bf4d".into(),
             uid: "u".into(),

@@ -2,7 +2,10 @@
 //!
 //! The name of an event follows from what it says, so telling the same again is one event with a count.
 
-use hub_core::plan::{Template, TemplatePlan};
+use std::collections::BTreeSet;
+
+use hub_core::plan::{Template, TemplatePlan, World};
+use hub_core::policy::PolicyRef;
 use interpreter::InterpretError;
 use serde_json::{Value, json};
 use shared::ids::Digest;
@@ -75,7 +78,12 @@ impl Reconciler {
             let told_already = note.reason == Reason::NoClusterFits && plan.scheduled.is_some();
             let silent = matches!(
                 note.reason,
-                Reason::Scheduled | Reason::NoPolicy | Reason::Suspended
+                Reason::Scheduled
+                    | Reason::NoPolicy
+                    | Reason::Suspended
+                    | Reason::Attached
+                    | Reason::AwaitingChange
+                    | Reason::FederatedQuotaExceeded
             ) || told_already;
             if !silent {
                 let place = note
@@ -121,6 +129,41 @@ impl Reconciler {
         };
         for about in [template, binding] {
             self.store_event(&reference(about), &tale).await;
+        }
+    }
+
+    /// Tells of policies that select nothing, and of those that name clusters which have not joined. Each is told once.
+    pub(super) async fn tell_of_policies(&self, world: &World, matched: &BTreeSet<PolicyRef>) {
+        for policy in world.policies().iter().filter(|policy| !policy.deleting) {
+            let mut tales = Vec::new();
+            if !matched.contains(&policy.reference) {
+                let message = "selects no object on the hub yet".to_owned();
+                tales.push((false, Reason::MatchesNothing, message));
+            }
+            let missing = world.not_joined(&policy.placement_json);
+            if !missing.is_empty() {
+                let message = format!("names clusters that have not joined: {}", missing.join(", "));
+                tales.push((true, Reason::UnknownCluster, message));
+            }
+            let plural = if policy.reference.is_cluster_scoped() {
+                "clusterpropagationpolicies"
+            } else {
+                "propagationpolicies"
+            };
+            let resource = ResourceId::new("policy.karmada.io", plural);
+            for (warning, reason, message) in tales {
+                let (namespace, name) = (&policy.reference.namespace, &policy.reference.name);
+                let Some(stored) = self.store.get(&resource, namespace, name) else {
+                    continue;
+                };
+                let tale = Tale {
+                    warning,
+                    reason: reason.to_string(),
+                    message,
+                    is_change: false,
+                };
+                self.store_event(&reference(&stored.value()), &tale).await;
+            }
         }
     }
 

@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hub_core::aggregate;
+use hub_core::dependencies::{DependencyIndex, Referrer};
+use hub_core::estimate::Resources;
 use hub_core::explain::{Claim, ClusterState, Explanation, Note, ReportFacts, TargetFacts, sort, state};
-use hub_core::plan::{NameIndex, Previous, Template, TemplatePlan, plan_template};
+use hub_core::plan::{Around, NameIndex, Previous, Template, TemplatePlan, World, plan_template};
+use hub_core::quota;
 use serde_json::Value;
 use shared::ids::{ClusterName, ObjectKey};
 use shared::reason::{Code, Reason};
@@ -72,9 +75,14 @@ pub fn explain(
     let held: BTreeSet<ClusterName> = targets.iter().map(|target| target.cluster.clone()).collect();
     let world = reconciler.read_world()?;
     let mut names = NameIndex::default();
+    let (required, used) = reconciler.around(&world, &template);
     let previous = Previous {
         binding: former.as_ref(),
         held: &held,
+        around: Around {
+            required: &required,
+            used: used.as_ref(),
+        },
     };
     let plan = plan_template(&world, &template, previous, &*reconciler.interpreter, &mut names);
     let status_trouble = reconciler.status_trouble(former.as_ref(), &template, &targets);
@@ -172,6 +180,24 @@ fn notes(plan: &TemplatePlan) -> Vec<Note> {
 }
 
 impl Reconciler {
+    /// What the other bindings of its namespace mean for a template, read anew.
+    fn around(&self, world: &World, template: &Template) -> (Vec<Referrer>, Option<Resources>) {
+        let namespace = &template.key.namespace;
+        if namespace.is_empty() {
+            return (Vec::new(), None);
+        }
+        let mut index = DependencyIndex::default();
+        let mut ledger = quota::Ledger::default();
+        let bindings = ResourceId::new("work.karmada.io", "resourcebindings");
+        for binding in self.store.list(&bindings, Some(namespace)).items {
+            let value = binding.value();
+            index.note(namespace, &binding.name, Some(&value));
+            ledger.note(namespace, &binding.name, Some(&value));
+        }
+        let used = (!world.quotas(namespace).is_empty()).then(|| ledger.used(namespace));
+        (index.required_by(&template.subject()), used)
+    }
+
     fn cluster_states(
         &self,
         key: &ObjectKey,

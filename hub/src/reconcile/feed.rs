@@ -5,6 +5,7 @@ use hub_core::plan::bound_object;
 use hub_core::templates;
 use serde_json::Value;
 
+use super::quotas::is_of_quota;
 use super::{BindingRef, Reconciler, TemplateKey, limits};
 use crate::store::{Event, EventKind, Note, Object};
 
@@ -34,12 +35,14 @@ impl Reconciler {
                     }
                     note = notes.next() => match note {
                         None => return,
+                        Some(Note::Binding(binding)) if is_of_quota(&binding) => self.quotas.mark([()]),
                         Some(Note::Binding(binding)) => self.bindings.mark([binding]),
                         Some(Note::Cluster(_)) => self.clusters.mark([()]),
                         Some(Note::Set(_)) => {}
                         Some(Note::Everything) => {
                             self.bindings.mark_all();
                             self.clusters.mark([()]);
+                            self.quotas.mark([()]);
                         }
                     },
                 }
@@ -52,7 +55,13 @@ impl Reconciler {
         let (group, plural) = (&*object.resource.group, &*object.resource.resource);
         let is_binding =
             group == "work.karmada.io" && matches!(plural, "resourcebindings" | "clusterresourcebindings");
+        match (group, plural) {
+            ("apps.karmada.io", "workloadrebalancers") => self.rebalancers.mark([()]),
+            ("policy.karmada.io", "federatedresourcequotas") => self.quotas.mark([()]),
+            _ => {}
+        }
         if is_binding {
+            self.quotas.mark([()]);
             let binding = BindingRef {
                 namespace: object.namespace.clone(),
                 name: object.name.clone(),
@@ -76,7 +85,10 @@ impl Reconciler {
         } else if steers {
             self.mark_world();
         } else {
-            marks.push(template_key(object));
+            let key = template_key(object);
+            if !self.own_claims.is_own(&key, event.revision) {
+                marks.push(key);
+            }
         }
     }
 }

@@ -20,6 +20,12 @@ pub(super) const LIVENESS_EVERY: Duration = Duration::from_secs(2);
 pub(super) const STATUS_GRACE: Duration = Duration::from_secs(600);
 /// Longest pause after a pass over statuses, which otherwise is as long as the pass.
 pub(super) const STATUS_PAUSE: Duration = Duration::from_millis(500);
+/// Rebalancers are looked at no more often than this.
+pub(super) const REBALANCE_PAUSE: Duration = Duration::from_millis(200);
+/// The status of quotas is written no more often than this.
+pub(super) const QUOTAS_PAUSE: Duration = Duration::from_millis(500);
+/// Longest message of a condition.
+pub(super) const CONDITION_MESSAGE: usize = 1_024;
 /// Templates planned before their plans are carried out.
 pub(super) const PLANNED_TOGETHER: usize = 64;
 /// Plans or statuses carried out at the same time; they share the store's transactions.

@@ -1,14 +1,18 @@
 //! Keeps the fleet in step with the store: stages 5 to 9 on the way down, 20 on the way back.
 //!
-//! Three named tasks, each with a timer and a poke, never an input:
+//! Named tasks, each with a timer and a poke, never an input:
 //! - *plan* plans marked templates, stores their bindings and adopts their works;
 //! - *status* aggregates what clusters reported onto marked templates;
 //! - *liveness* looks who is there and records the condition Ready.
 //!
-//! A fourth, *feed*, follows the store's history and marks what changed. Marks may be lost: every start and a timer
+//! - *rebalance* carries out WorkloadRebalancers;
+//! - *quotas* keeps the status of federated quotas, and sends their static assignments.
+//!
+//! Another one, *feed*, follows the store's history and marks what changed. Marks may be lost: every start and a timer
 //! mark everything, and planning everything gives the same as planning what changed. Every step can be killed and
 //! run again. One object's trouble delays no other: what fails is marked again with a growing wait.
 
+mod conditions;
 mod dirty;
 mod events;
 mod explain;
@@ -20,6 +24,8 @@ mod own_writes;
 mod plan;
 mod policies;
 mod presence;
+mod quotas;
+mod rebalance;
 mod status;
 mod world;
 
@@ -88,9 +94,15 @@ pub struct Reconciler {
     bindings: Dirty<BindingRef>,
     /// Clusters joined, left, or told something new of themselves.
     clusters: Dirty<()>,
+    /// WorkloadRebalancers changed.
+    rebalancers: Dirty<()>,
+    /// Federated quotas, or what they count, changed.
+    quotas: Dirty<()>,
     /// Policies, clusters or what clusters serve may differ from the world last read.
     world_changed: AtomicBool,
-    own_writes: OwnWrites,
+    own_writes: OwnWrites<BindingRef>,
+    /// The same for claims that are noted on templates.
+    own_claims: OwnWrites<TemplateKey>,
     /// Which binding an object has; filled by the plan's full pass, kept by each plan.
     bound: Mutex<HashMap<ObjectKey, BindingRef>>,
     /// Group and kind to where its objects are stored.
@@ -121,8 +133,11 @@ impl Reconciler {
             templates: Dirty::default(),
             bindings: Dirty::default(),
             clusters: Dirty::default(),
+            rebalancers: Dirty::default(),
+            quotas: Dirty::default(),
             world_changed: AtomicBool::new(true),
             own_writes: OwnWrites::default(),
+            own_claims: OwnWrites::default(),
             bound: Mutex::default(),
             kinds: Mutex::default(),
         }
@@ -136,6 +151,8 @@ impl Reconciler {
             () = self.plan_forever() => {}
             () = self.status_forever() => {}
             () = self.liveness_forever() => {}
+            () = self.rebalance_forever() => {}
+            () = self.quotas_forever() => {}
         }
     }
 
@@ -143,6 +160,8 @@ impl Reconciler {
         self.mark_world();
         self.bindings.mark_all();
         self.clusters.mark([()]);
+        self.rebalancers.mark([()]);
+        self.quotas.mark([()]);
     }
 
     /// The world changed, so every template is planned again.

@@ -1,15 +1,24 @@
-//! Which changes of bindings are the planner's own, so that storing a plan does not start the next one.
+//! Which changes of bindings and templates are the planner's own, so that storing a plan does not start the next one.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::limits;
-use crate::store::{BindingRef, Revision};
+use crate::store::Revision;
 
 /// Writes under way, and those done whose event has not come by yet.
-#[derive(Debug, Default)]
-pub(super) struct OwnWrites {
-    known: Mutex<HashMap<BindingRef, Write>>,
+#[derive(Debug)]
+pub(super) struct OwnWrites<K> {
+    known: Mutex<HashMap<K, Write>>,
+}
+
+impl<K> Default for OwnWrites<K> {
+    fn default() -> Self {
+        Self {
+            known: Mutex::default(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -20,46 +29,46 @@ enum Write {
     Done(Revision),
 }
 
-impl OwnWrites {
-    fn known(&self) -> MutexGuard<'_, HashMap<BindingRef, Write>> {
+impl<K: Clone + Eq + Hash> OwnWrites<K> {
+    fn known(&self) -> MutexGuard<'_, HashMap<K, Write>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A write begins.
-    pub(super) fn begin(&self, binding: &BindingRef) {
+    pub(super) fn begin(&self, key: &K) {
         let mut known = self.known();
         if known.len() >= limits::MARKED_KEYS {
             // An event that is then taken for somebody else's costs one plan that changes nothing.
             known.retain(|_, write| matches!(write, Write::Under(_)));
         }
-        known.insert(binding.clone(), Write::Under(Vec::new()));
+        known.insert(key.clone(), Write::Under(Vec::new()));
     }
 
     /// It ended with this revision, or without one. True: somebody else's change came by meanwhile.
-    pub(super) fn end(&self, binding: &BindingRef, revision: Option<Revision>) -> bool {
+    pub(super) fn end(&self, key: &K, revision: Option<Revision>) -> bool {
         let mut known = self.known();
-        let seen = match known.remove(binding) {
+        let seen = match known.remove(key) {
             Some(Write::Under(seen)) => seen,
             Some(Write::Done(_)) | None => Vec::new(),
         };
         if let Some(revision) = revision
             && !seen.contains(&revision)
         {
-            known.insert(binding.clone(), Write::Done(revision));
+            known.insert(key.clone(), Write::Done(revision));
         }
         seen.iter().any(|seen| Some(*seen) != revision)
     }
 
     /// Whether a change is our own, or is decided when the write under way ends.
-    pub(super) fn is_own(&self, binding: &BindingRef, revision: Revision) -> bool {
+    pub(super) fn is_own(&self, key: &K, revision: Revision) -> bool {
         let mut known = self.known();
-        match known.get_mut(binding) {
+        match known.get_mut(key) {
             Some(Write::Under(seen)) => {
                 seen.push(revision);
                 true
             }
             Some(Write::Done(own)) if *own == revision => {
-                known.remove(binding);
+                known.remove(key);
                 true
             }
             Some(Write::Done(_)) | None => false,
@@ -70,6 +79,7 @@ impl OwnWrites {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::BindingRef;
 
     fn binding() -> BindingRef {
         BindingRef {

@@ -8,25 +8,60 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
-use hub_core::plan::{BindingChange, NameIndex, Previous, Template, TemplatePlan, Work, World, bound_object};
-use hub_core::{plan, templates};
-use serde_json::{Value, json};
+use hub_core::dependencies::DependencyIndex;
+use hub_core::plan::{
+    Around, BindingChange, ClaimNote, NameIndex, Previous, Template, TemplatePlan, Work, World, bound_object,
+};
+use hub_core::policy::PolicyRef;
+use hub_core::{plan, quota, templates};
+use interpreter::Dependency;
+use serde_json::Value;
 use shared::ids::{ClusterName, ObjectKey};
+use shared::object::split_api_version;
+use shared::reason::Reason;
 use shared::set::Entry;
 
+use super::conditions::with_conditions;
 use super::dirty::{Backoff, Marked};
 use super::feed::{take_silence_off, template_key};
-use super::metadata::{fill_in, generation_after};
+use super::metadata::fill_in;
+use super::quotas::is_of_quota;
 use super::{BindingRef, Reconciler, TemplateKey, binding_resource, limits, noise, report_trouble};
+use crate::crash;
 use crate::store::fleet::{AdoptRefusal, Adoption};
 use crate::store::{CommitError, Expect, Object, Op, ResourceId, StoreError};
-use crate::{clock, crash};
 
 /// What a pass keeps for the next one.
 #[derive(Default)]
 pub(super) struct Planner {
     world: Option<Arc<World>>,
     names: NameIndex,
+    /// What goes along with what.
+    dependencies: DependencyIndex,
+    /// What bindings use, for the quotas.
+    used: quota::Ledger,
+    /// Templates that a quota has no room for; tried again when something becomes free.
+    over_quota: BTreeSet<TemplateKey>,
+    /// Policies that selected something in the full pass that runs.
+    matched: BTreeSet<PolicyRef>,
+}
+
+impl Planner {
+    /// Notes what a plan makes of a binding. Answers what of it others depend on.
+    fn note(&mut self, binding: &BindingRef, object: Option<&Value>) -> Touched {
+        Touched {
+            needs: self.dependencies.note(&binding.namespace, &binding.name, object),
+            freed: self.used.note(&binding.namespace, &binding.name, object),
+        }
+    }
+}
+
+/// What a changed binding means for other templates.
+struct Touched {
+    /// Objects that go, or went, along with it.
+    needs: Vec<Dependency>,
+    /// It uses less than before.
+    freed: bool,
 }
 
 /// Why a template's plan is not carried out yet; it is marked again.
@@ -98,7 +133,8 @@ impl Reconciler {
             Err(error) => return all(error),
         };
         let jobs = if marked.all {
-            match self.all_jobs(&mut planner.names) {
+            planner.matched.clear();
+            match self.all_jobs(planner) {
                 Ok(jobs) => jobs,
                 Err(error) => return all(error),
             }
@@ -135,12 +171,13 @@ impl Reconciler {
             && let Some(world) = &planner.world
         {
             self.release_policies(world).await;
+            self.tell_of_policies(world, &planner.matched).await;
         }
         failed
     }
 
     /// Every template, and what templates that are gone left behind. Names and bindings are learnt anew.
-    fn all_jobs(&self, names: &mut NameIndex) -> Result<Vec<Job>, StoreError> {
+    fn all_jobs(&self, planner: &mut Planner) -> Result<Vec<Job>, StoreError> {
         let mut jobs = BTreeSet::new();
         for resource in self.store.resources() {
             if templates::resource_may_hold_templates(&resource.group, &resource.resource) {
@@ -154,8 +191,11 @@ impl Reconciler {
             }
         }
         let mut bound = std::collections::HashMap::new();
-        bound.extend(self.store.held_objects()?);
-        *names = NameIndex::default();
+        let held = self.store.held_objects()?.into_iter();
+        bound.extend(held.filter(|(_, binding)| !is_of_quota(binding)));
+        planner.names = NameIndex::default();
+        planner.dependencies = DependencyIndex::default();
+        planner.used = quota::Ledger::default();
         for plural in ["resourcebindings", "clusterresourcebindings"] {
             for object in self
                 .store
@@ -163,11 +203,12 @@ impl Reconciler {
                 .items
             {
                 let value = object.value();
-                names.note(&value);
+                planner.names.note(&value);
                 let binding = BindingRef {
                     namespace: object.namespace.clone(),
                     name: object.name.clone(),
                 };
+                planner.note(&binding, Some(&value));
                 bound.insert(bound_object(&value), binding);
             }
         }
@@ -263,6 +304,10 @@ impl Reconciler {
         let adopted = self.store.entries_of(binding, key)?;
         let held = adopted.keys().cloned().collect();
         let plan = plan::plan_deletion(key, &binding.name, former.as_ref(), &held, &mut planner.names);
+        if former.is_some() {
+            let touched = planner.note(binding, None);
+            self.mark_touched(planner, &binding.namespace, touched);
+        }
         Ok(Planned {
             plan,
             binding: binding.clone(),
@@ -270,7 +315,37 @@ impl Reconciler {
             former,
             adopted,
             template: None,
+            object: None,
         })
+    }
+
+    /// Marks what a changed binding means for others.
+    fn mark_touched(&self, planner: &Planner, namespace: &str, touched: Touched) {
+        let mut marks = Vec::new();
+        for need in touched.needs {
+            let (group, _) = split_api_version(&need.api_version);
+            let Some(resource) = self.resource_of(group, &need.kind) else {
+                // None of its kind is stored; one that comes is planned as it comes.
+                continue;
+            };
+            let namespace = need.namespace.unwrap_or_default();
+            match need.name.filter(|name| !name.is_empty()) {
+                Some(name) => marks.push(TemplateKey {
+                    resource,
+                    namespace,
+                    name,
+                }),
+                None => {
+                    let all = self.store.list(&resource, Some(&namespace)).items;
+                    marks.extend(all.iter().map(|object| template_key(object)));
+                }
+            }
+        }
+        if touched.freed {
+            let waiting = planner.over_quota.iter().filter(|key| key.namespace == namespace);
+            marks.extend(waiting.cloned());
+        }
+        self.templates.mark(marks);
     }
 
     fn plan_stored(
@@ -293,9 +368,16 @@ impl Reconciler {
             None => Adopted::new(),
         };
         let held = adopted.keys().cloned().collect();
+        let required = planner.dependencies.required_by(&template.subject());
+        let namespace = template.key.namespace.clone();
+        let used = (!world.quotas(&namespace).is_empty()).then(|| planner.used.used(&namespace));
         let previous = Previous {
             binding: former.as_ref(),
             held: &held,
+            around: Around {
+                required: &required,
+                used: used.as_ref(),
+            },
         };
         let plan = plan::plan_template(
             &world,
@@ -304,14 +386,32 @@ impl Reconciler {
             &*self.interpreter,
             &mut planner.names,
         );
+        planner.matched.extend(plan.selecting().cloned());
         if plan.binding_name.is_empty() {
             return Ok(None);
         }
-        let namespace = template.key.namespace.clone();
         let binding = BindingRef {
             namespace,
             name: plan.binding_name.clone(),
         };
+        let is_over = plan
+            .notes
+            .iter()
+            .any(|note| note.reason == Reason::FederatedQuotaExceeded);
+        if is_over {
+            planner.over_quota.insert(template_key(object));
+        } else {
+            planner.over_quota.remove(&template_key(object));
+        }
+        // Noted as planned, before it is stored: the next template of this pass sees it.
+        let touched = match &plan.binding {
+            BindingChange::Put(new) => Some(planner.note(&binding, Some(new))),
+            BindingChange::Delete => Some(planner.note(&binding, None)),
+            BindingChange::Keep => None,
+        };
+        if let Some(touched) = touched {
+            self.mark_touched(planner, &binding.namespace, touched);
+        }
         Ok(Some(Planned {
             plan,
             binding,
@@ -319,6 +419,7 @@ impl Reconciler {
             former,
             adopted,
             template: Some(template),
+            object: Some(object.clone()),
         }))
     }
 
@@ -347,25 +448,23 @@ impl Reconciler {
             former,
             adopted,
             template,
+            object,
         } = planned;
-        let mut written = None;
-        if let BindingChange::Put(new) = &plan.binding {
-            let object = with_condition((**new).clone(), former.as_ref(), &plan);
-            written = Some(
-                self.put_binding(&plan.key, &binding, stored.as_deref(), former.as_ref(), object)
-                    .await?,
-            );
-        } else if let (Some(former), Some(stored)) = (&former, &stored)
-            && plan.binding == BindingChange::Keep
-        {
-            let object = with_condition(former.clone(), Some(former), &plan);
-            if object != *former {
-                written = Some(
-                    self.put_binding(&plan.key, &binding, Some(stored), Some(former), object)
-                        .await?,
-                );
+        let new = match (&plan.binding, &former) {
+            (BindingChange::Put(new), _) => Some(with_conditions((**new).clone(), former.as_ref(), &plan)),
+            (BindingChange::Keep, Some(former)) => {
+                Some(with_conditions(former.clone(), Some(former), &plan)).filter(|new| new != former)
             }
+            _ => None,
+        };
+        // The binding and the note on its template are one write: neither claims what the other does not.
+        let mut ops = Vec::new();
+        let writes_binding = new.is_some();
+        ops.extend(new.map(|new| put_binding(&binding, stored.as_deref(), former.as_ref(), new)));
+        if let (Some(note), Some(object)) = (&plan.claim, &object) {
+            ops.extend(noted(object, note));
         }
+        let written = self.write_plan(&plan.key, &binding, object.as_deref(), ops, writes_binding).await?;
         crash::point("reconcile.bindings.after");
         let refused = self.adopt(&binding, &plan, &adopted).await?;
         if plan.binding == BindingChange::Delete
@@ -401,34 +500,44 @@ impl Reconciler {
         refused.map_or(Ok(()), |refusal| Err(Trouble::Refused(Box::new(refusal))))
     }
 
-    async fn put_binding(
+    /// Stores a binding, if there is one to store (the first of the operations), and the note on its template. Answers the
+    /// stored binding. Neither starts the next plan, unless somebody else wrote meanwhile.
+    async fn write_plan(
         &self,
-        object_key: &ObjectKey,
+        key: &ObjectKey,
         binding: &BindingRef,
-        stored: Option<&Object>,
-        former: Option<&Value>,
-        mut object: Value,
-    ) -> Result<Arc<Object>, CommitError> {
-        fill_in(&mut object, former);
-        let op = Op::Put {
-            resource: binding_resource(binding),
-            namespace: binding.namespace.clone(),
-            name: binding.name.clone(),
-            expect: stored.map_or(Expect::Absent, |stored| Expect::Revision(stored.revision)),
-            object,
-        };
-        self.own_writes.begin(binding);
-        let written = self
-            .store
-            .commit(vec![op])
-            .await
-            .map(|mut written| written.remove(0));
-        let revision = written.as_ref().ok().map(|written| written.revision);
-        if self.own_writes.end(binding, revision) {
-            // Somebody else wrote it meanwhile.
-            self.templates.mark(self.place_of(object_key));
+        template: Option<&Object>,
+        ops: Vec<Op>,
+        writes_binding: bool,
+    ) -> Result<Option<Arc<Object>>, CommitError> {
+        if ops.is_empty() {
+            return Ok(None);
         }
-        written
+        let noted = template
+            .filter(|_| ops.len() > usize::from(writes_binding))
+            .map(template_key);
+        if writes_binding {
+            self.own_writes.begin(binding);
+        }
+        if let Some(noted) = &noted {
+            self.own_claims.begin(noted);
+        }
+        let written = self.store.commit(ops).await;
+        let at = |index: usize| written.as_ref().ok().and_then(|written| written.get(index)).cloned();
+        let stored = at(0).filter(|_| writes_binding);
+        let mut by_others = false;
+        if writes_binding {
+            let revision = stored.as_ref().map(|stored| stored.revision);
+            by_others |= self.own_writes.end(binding, revision);
+        }
+        if let Some(noted) = &noted {
+            let revision = at(usize::from(writes_binding)).map(|stored| stored.revision);
+            by_others |= self.own_claims.end(noted, revision);
+        }
+        if by_others {
+            self.templates.mark(self.place_of(key));
+        }
+        written.map(|_| stored)
     }
 
     /// Adopts works that differ from what is adopted, and withdrawals. Answers the first refusal that is worth trying again.
@@ -472,6 +581,35 @@ impl Reconciler {
     }
 }
 
+/// The write of a binding.
+fn put_binding(
+    binding: &BindingRef,
+    stored: Option<&Object>,
+    former: Option<&Value>,
+    mut object: Value,
+) -> Op {
+    fill_in(&mut object, former);
+    Op::Put {
+        resource: binding_resource(binding),
+        namespace: binding.namespace.clone(),
+        name: binding.name.clone(),
+        expect: stored.map_or(Expect::Absent, |stored| Expect::Revision(stored.revision)),
+        object,
+    }
+}
+
+/// The write of a claim on its template; `None`: it is written already.
+fn noted(object: &Object, note: &ClaimNote) -> Option<Op> {
+    let mut value = object.value();
+    note.write(&mut value).then(|| Op::Put {
+        resource: object.resource.clone(),
+        namespace: object.namespace.clone(),
+        name: object.name.clone(),
+        expect: Expect::Revision(object.revision),
+        object: value,
+    })
+}
+
 /// A plan with what it was made from.
 struct Planned {
     plan: TemplatePlan,
@@ -480,43 +618,9 @@ struct Planned {
     former: Option<Value>,
     adopted: Adopted,
     template: Option<Template>,
+    /// The template as stored.
+    object: Option<Arc<Object>>,
 }
 
 /// Works of one object by cluster.
 type Adopted = BTreeMap<ClusterName, Arc<Entry>>;
-
-/// The binding with what scheduling said, as stored `status`: the condition Scheduled, when it was last scheduled,
-/// and the generation that was. What clusters report is never stored here; the view adds it when read.
-fn with_condition(mut object: Value, former: Option<&Value>, plan: &TemplatePlan) -> Value {
-    let Some(scheduled) = &plan.scheduled else {
-        return object;
-    };
-    let now = clock::wall().rfc3339();
-    let old_status = former.map_or(&Value::Null, |former| &former["status"]);
-    let spec_changed = former.is_none_or(|former| former["spec"]["clusters"] != object["spec"]["clusters"]);
-    let word = if scheduled.status { "True" } else { "False" };
-    let old = old_status["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|c| c["type"] == "Scheduled");
-    let since = match old {
-        Some(old) if old["status"] == word => old["lastTransitionTime"].clone(),
-        _ => json!(now),
-    };
-    let last = match &old_status["lastScheduledTime"] {
-        Value::Null => json!(now),
-        _ if spec_changed && scheduled.status => json!(now),
-        last => last.clone(),
-    };
-    let generation = generation_after(&object, former);
-    object["status"] = json!({
-        "schedulerObservedGeneration": generation,
-        "lastScheduledTime": last,
-        "conditions": [{
-            "type": "Scheduled", "status": word, "reason": scheduled.reason, "message": scheduled.message,
-            "lastTransitionTime": since,
-        }],
-    });
-    object
-}

@@ -4,6 +4,7 @@ use hub_core::plan::World;
 use hub_core::policy::{
     CLUSTER_POLICY_FINALIZER, CLUSTER_POLICY_ID_LABEL, POLICY_FINALIZER, POLICY_ID_LABEL, PolicyRef,
 };
+use hub_core::templates;
 use serde_json::Value;
 
 use super::Reconciler;

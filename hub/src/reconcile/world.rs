@@ -14,13 +14,14 @@ use super::Reconciler;
 use crate::store::fleet::ClusterRow;
 use crate::store::{Listing, ResourceId, StoreError};
 
-/// Kinds a plan reads besides templates: propagation policies, override policies, clusters.
-const SOURCES: [(&str, &str); 5] = [
+/// Kinds a plan reads besides templates: propagation policies, override policies, clusters, quotas.
+const SOURCES: [(&str, &str); 6] = [
     ("policy.karmada.io", "propagationpolicies"),
     ("policy.karmada.io", "clusterpropagationpolicies"),
     ("policy.karmada.io", "overridepolicies"),
     ("policy.karmada.io", "clusteroverridepolicies"),
     ("cluster.karmada.io", "clusters"),
+    ("policy.karmada.io", "federatedresourcequotas"),
 ];
 
 impl Reconciler {
@@ -58,6 +59,7 @@ impl Reconciler {
             overrides,
             cluster_overrides,
             clusters,
+            quotas,
         ] = &listings[..]
         else {
             // `list_many` answers one listing for each resource asked for.
@@ -81,7 +83,7 @@ impl Reconciler {
             }
         }
         let skipped = self.settings.skipped_namespaces.clone();
-        let world = World::read(&propagation, &overrides, &clusters, skipped);
+        let world = World::read(&propagation, &overrides, &clusters, skipped).with_quotas(&values(quotas));
         for (policy, problem) in world.unreadable() {
             tracing::warn!(%policy, %problem, "a stored policy cannot be read and acts on nothing");
         }

@@ -2,7 +2,7 @@
 
 use hub_core::view;
 use shared::reason::Reason;
-use shared::set::{DeleteMode, Entry};
+use shared::set::{ConflictResolution, DeleteMode, Entry};
 use shared::time::UnixSeconds;
 use shared::wire::ApplyState;
 
@@ -57,6 +57,9 @@ pub(super) fn of_entry(
         binding_namespace: binding.namespace.clone(),
         binding: binding.name.clone(),
         labels: entry.labels.clone(),
+        template_uid: entry.template_uid.clone(),
+        template_generation: entry.template_generation,
+        overwrites: entry.conflict_resolution == ConflictResolution::Overwrite,
         suspended: entry.suspended,
         preserved: entry.delete_mode == DeleteMode::Release,
         created: UnixSeconds(0),

@@ -101,7 +101,7 @@ impl Former {
 }
 
 /// The claim that labels and annotations note down.
-fn claim(labels: &Value, notes: &Value) -> Option<Claim> {
+pub(super) fn claim(labels: &Value, notes: &Value) -> Option<Claim> {
     let namespaced = || {
         let namespace = text(notes, POLICY_NAMESPACE_ANNOTATION)?.to_owned();
         let policy = PolicyRef {
@@ -135,7 +135,7 @@ const CLAIM_ANNOTATIONS: [&str; 3] = [
     CLUSTER_POLICY_NAME_ANNOTATION,
 ];
 
-fn member<'a>(map: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
+pub(super) fn member<'a>(map: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
     if !map[key].is_object() {
         map[key] = json!({});
     }
@@ -145,24 +145,24 @@ fn member<'a>(map: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
 }
 
 /// Notes a claim down in metadata; `None` removes it.
-pub(super) fn note_claim(metadata: &mut Value, policy: Option<&AnyPropagationPolicy>) {
+pub(super) fn note_claim(metadata: &mut Value, claim: Option<&Claim>) {
     let labels = member(metadata, "labels");
     CLAIM_LABELS.iter().for_each(|label| {
         labels.remove(*label);
     });
-    if let Some(policy) = policy {
-        let label = if policy.reference.is_cluster_scoped() {
+    if let Some(claim) = claim {
+        let label = if claim.policy.is_cluster_scoped() {
             CLUSTER_POLICY_ID_LABEL
         } else {
             POLICY_ID_LABEL
         };
-        labels.insert(label.to_owned(), json!(policy.id));
+        labels.insert(label.to_owned(), json!(claim.id));
     }
     let notes = member(metadata, "annotations");
     CLAIM_ANNOTATIONS.iter().for_each(|note| {
         notes.remove(*note);
     });
-    if let Some(PolicyRef { namespace, name }) = policy.map(|policy| &policy.reference) {
+    if let Some(PolicyRef { namespace, name }) = claim.map(|claim| &claim.policy) {
         if namespace.is_empty() {
             notes.insert(CLUSTER_POLICY_NAME_ANNOTATION.to_owned(), json!(name));
         } else {
@@ -206,26 +206,13 @@ pub(super) fn build(former: Option<&Value>, state: &State<'_>) -> Value {
     let mut binding = former
         .cloned()
         .unwrap_or_else(|| json!({"metadata": {}, "spec": {}}));
-    binding["apiVersion"] = json!("work.karmada.io/v1alpha2");
-    binding["kind"] = json!(if namespace.is_empty() {
-        "ClusterResourceBinding"
-    } else {
-        "ResourceBinding"
-    });
+    identify(&mut binding, template, state.name);
     let metadata = &mut binding["metadata"];
-    metadata["name"] = json!(state.name);
-    if !namespace.is_empty() {
-        metadata["namespace"] = json!(namespace);
-    }
-    metadata["ownerReferences"] = json!([{
-        "apiVersion": template.api_version, "kind": template.key.kind, "name": template.key.name, "uid": template.uid,
-        "controller": true, "blockOwnerDeletion": true,
-    }]);
-    note_claim(metadata, Some(state.policy));
-    let labels = member(metadata, "labels");
-    labels
-        .entry(id_label(namespace))
-        .or_insert_with(|| json!(permanent_id(template)));
+    let claim = Claim {
+        policy: state.policy.reference.clone(),
+        id: state.policy.id.clone(),
+    };
+    note_claim(metadata, Some(&claim));
     let notes = member(metadata, "annotations");
     let digest = template.digest().to_string();
     let edited = notes.get(TEMPLATE_DIGEST_ANNOTATION).and_then(Value::as_str) != Some(&digest);
@@ -258,20 +245,33 @@ pub(super) fn build(former: Option<&Value>, state: &State<'_>) -> Value {
     binding
 }
 
-fn set_or_remove(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
-    match value {
-        Some(value) => map.insert(key.to_owned(), value),
-        None => map.remove(key),
-    };
+/// What every binding of a template has: kind, name, owner and permanent id.
+pub(super) fn identify(binding: &mut Value, template: &Template, name: &str) {
+    let namespace = template.key.namespace.as_str();
+    binding["apiVersion"] = json!("work.karmada.io/v1alpha2");
+    binding["kind"] = json!(if namespace.is_empty() {
+        "ClusterResourceBinding"
+    } else {
+        "ResourceBinding"
+    });
+    let metadata = &mut binding["metadata"];
+    metadata["name"] = json!(name);
+    if !namespace.is_empty() {
+        metadata["namespace"] = json!(namespace);
+    }
+    metadata["ownerReferences"] = json!([{
+        "apiVersion": template.api_version, "kind": template.key.kind, "name": template.key.name, "uid": template.uid,
+        "controller": true, "blockOwnerDeletion": true,
+    }]);
+    member(metadata, "labels")
+        .entry(id_label(namespace))
+        .or_insert_with(|| json!(permanent_id(template)));
 }
 
-fn spec(binding: &mut Value, state: &State<'_>, edited: bool) {
-    let template = state.template;
-    let policy = &state.policy.spec;
-    // A new resourceVersion of the template is only worth a new binding if the user changed something.
-    let known_version = text(&binding["spec"]["resource"], "resourceVersion").map(str::to_owned);
-    let version = match known_version {
-        Some(known) if !edited => known,
+/// `spec.resource`: a new resourceVersion of the template is only worth a new binding if the user changed something.
+pub(super) fn resource(binding: &Value, template: &Template, edited: bool) -> Value {
+    let version = match text(&binding["spec"]["resource"], "resourceVersion") {
+        Some(known) if !edited => known.to_owned(),
         _ => template.resource_version.clone(),
     };
     let mut resource = json!({
@@ -281,6 +281,20 @@ fn spec(binding: &mut Value, state: &State<'_>, edited: bool) {
     if !template.key.namespace.is_empty() {
         resource["namespace"] = json!(template.key.namespace);
     }
+    resource
+}
+
+pub(super) fn set_or_remove(map: &mut Map<String, Value>, key: &str, value: Option<Value>) {
+    match value {
+        Some(value) => map.insert(key.to_owned(), value),
+        None => map.remove(key),
+    };
+}
+
+fn spec(binding: &mut Value, state: &State<'_>, edited: bool) {
+    let template = state.template;
+    let policy = &state.policy.spec;
+    let resource = resource(binding, template, edited);
     let clusters: Vec<Value> = state
         .shares
         .iter()

@@ -5,7 +5,10 @@
 //! gone: its claim is taken off, and what runs goes on unchanged until a policy selects the template again or the template
 //! is deleted.
 
+mod attached;
 mod binding;
+mod claims;
+mod lazy;
 mod names;
 mod pass;
 mod template;
@@ -25,14 +28,19 @@ pub use binding::{
     AFFINITY_GROUP_ANNOTATION, APPLIED_PLACEMENT_ANNOTATION, BINDING_ID_LABEL, CLUSTER_BINDING_ID_LABEL,
     TEMPLATE_DIGEST_ANNOTATION, id_label, merge_suspension,
 };
+pub use claims::{ClaimNote, is_noted};
+pub use lazy::LAZY_SINCE_ANNOTATION;
 pub use names::{NameIndex, bound_object};
 pub use template::{Inert, Template};
 
 use crate::cluster::Cluster;
+use crate::dependencies::Referrer;
 use crate::divide::Share;
+use crate::estimate::Resources;
 use crate::fleet::Fleet;
 use crate::matching::{self, Passed, PassedOver, PolicyIndex};
 use crate::policy::{AnyOverridePolicy, AnyPropagationPolicy, PolicyRef};
+use crate::quota::Quota;
 use crate::schedule::{self, Assessment, Refusal};
 
 use binding::Former;
@@ -47,6 +55,7 @@ pub struct World {
     /// Values of the PriorityClasses on the hub.
     priorities: Arc<BTreeMap<String, i64>>,
     skipped_namespaces: Arc<[String]>,
+    quotas: Arc<BTreeMap<String, Vec<Quota>>>,
     unreadable: Arc<[(PolicyRef, String)]>,
 }
 
@@ -89,6 +98,7 @@ impl World {
             fleet: Arc::new(Fleet::new(clusters)),
             priorities: Arc::default(),
             skipped_namespaces: skipped_namespaces.into(),
+            quotas: Arc::default(),
             unreadable: unreadable.into(),
         }
     }
@@ -115,6 +125,45 @@ impl World {
         }
     }
 
+    /// With the federated quotas, which hold scheduling back.
+    #[must_use]
+    pub fn with_quotas<'a>(self, quotas: impl IntoIterator<Item = &'a Value>) -> Self {
+        let mut by_namespace: BTreeMap<String, Vec<Quota>> = BTreeMap::new();
+        for quota in quotas.into_iter().map(Quota::read) {
+            by_namespace
+                .entry(quota.namespace.clone())
+                .or_default()
+                .push(quota);
+        }
+        Self {
+            quotas: Arc::new(by_namespace),
+            ..self
+        }
+    }
+
+    /// The quotas of a namespace.
+    pub fn quotas(&self, namespace: &str) -> &[Quota] {
+        self.quotas.get(namespace).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Every propagation policy, sorted.
+    pub fn policies(&self) -> &[AnyPropagationPolicy] {
+        self.policies.all()
+    }
+
+    /// Clusters that a placement (JSON) names and that have not joined.
+    pub fn not_joined<'p>(&self, placement: &'p Value) -> Vec<&'p str> {
+        let named = crate::policy::named_clusters(placement);
+        named
+            .into_iter()
+            .filter(|name| self.cluster_named(name).is_none())
+            .collect()
+    }
+
+    fn cluster_named(&self, name: &str) -> Option<&Cluster> {
+        self.fleet.get(name)
+    }
+
     /// Propagation policies that are being deleted, with their permanent ids; they match nothing.
     pub fn leaving_policies(&self) -> impl Iterator<Item = (&PolicyRef, &str)> {
         self.policies.leaving()
@@ -138,6 +187,17 @@ pub struct Previous<'a> {
     pub binding: Option<&'a Value>,
     /// Clusters that have a work of this template now, suspended ones included; tombstones do not count.
     pub held: &'a BTreeSet<ClusterName>,
+    /// What other bindings mean for it.
+    pub around: Around<'a>,
+}
+
+/// What the bindings of other templates mean for one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Around<'a> {
+    /// Bindings whose templates need this one, by namespace and name.
+    pub required: &'a [Referrer],
+    /// What all bindings of the namespace use, this one's included, where a quota counts it.
+    pub used: Option<&'a Resources>,
 }
 
 /// What to do with the stored binding.
@@ -206,6 +266,8 @@ pub struct TemplatePlan {
     pub holder: Option<PolicyRef>,
     /// Policies that select it, or held it, and why they do not hold it.
     pub passed: Vec<Passed>,
+    /// What shall be written on the template about its claim; `None`: it is left as it is.
+    pub claim: Option<ClaimNote>,
     /// What to do with the binding.
     pub binding: BindingChange,
     /// What clusters must hold now. A cluster that is neither here nor in `withdraw` keeps what it has.
@@ -233,6 +295,7 @@ impl TemplatePlan {
             binding_name,
             holder: None,
             passed: Vec::new(),
+            claim: None,
             binding: BindingChange::Keep,
             works: Vec::new(),
             withdraw: Vec::new(),
@@ -253,19 +316,19 @@ impl TemplatePlan {
         });
     }
 
+    /// Policies that select the template, whether they hold it or not.
+    pub fn selecting(&self) -> impl Iterator<Item = &PolicyRef> {
+        let passed = self.passed.iter().filter(|passed| still_selects(passed));
+        self.holder.iter().chain(passed.map(|passed| &passed.policy))
+    }
+
     /// The warning for people when several policies select one object.
     pub fn warning(&self) -> Option<String> {
         let holder = self.holder.as_ref()?;
-        let still_selects = |p: &&Passed| {
-            !matches!(
-                p.why,
-                PassedOver::TakenOver | PassedOver::SelectsNoLonger | PassedOver::Gone
-            )
-        };
         let others: Vec<String> = self
             .passed
             .iter()
-            .filter(still_selects)
+            .filter(|passed| still_selects(passed))
             .map(|passed| format!("{} ({})", passed.policy, passed.why.words()))
             .collect();
         (!others.is_empty()).then(|| {
@@ -278,6 +341,13 @@ impl TemplatePlan {
     }
 }
 
+fn still_selects(passed: &Passed) -> bool {
+    !matches!(
+        passed.why,
+        PassedOver::TakenOver | PassedOver::SelectsNoLonger | PassedOver::Gone
+    )
+}
+
 /// Plans one template.
 pub fn plan_template(
     world: &World,
@@ -286,14 +356,23 @@ pub fn plan_template(
     interpreter: &dyn Interpreter,
     names: &mut NameIndex,
 ) -> TemplatePlan {
-    let former = previous.binding.map(Former::read).unwrap_or_default();
+    let mut former = previous.binding.map(Former::read).unwrap_or_default();
+    if former.claim.is_none() {
+        // A template that a lazy policy claimed has no binding yet.
+        let metadata = &template.object["metadata"];
+        former.claim = binding::claim(&metadata["labels"], &metadata["annotations"]);
+    }
     let inert = template.inert();
     let decision = match inert {
         Some(_) => matching::Decision::default(),
         None => matching::decide(&world.policies, &template.subject(), former.claim.as_ref()),
     };
     let everywhere = template.goes_everywhere(&world.skipped_namespaces);
-    let concerned = decision.holder.is_some() || previous.binding.is_some() || everywhere;
+    let concerned = decision.holder.is_some()
+        || previous.binding.is_some()
+        || everywhere
+        || (inert.is_none() && !previous.around.required.is_empty())
+        || (inert.is_none() && is_noted(&template.object));
     let name = match previous
         .binding
         .and_then(|binding| binding["metadata"]["name"].as_str())
@@ -305,6 +384,13 @@ pub fn plan_template(
     let mut plan = TemplatePlan::nothing(&template.key, name);
     plan.passed = decision.passed;
     plan.holder = decision.holder.map(|policy| policy.reference.clone());
+    if inert.is_none() {
+        plan.claim = Some(
+            decision
+                .holder
+                .map_or_else(ClaimNote::default, |policy| ClaimNote::of(policy, None)),
+        );
+    }
     let pass = Pass {
         world,
         template,

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use interpreter::Interpreter;
-use serde_json::Value;
+use serde_json::{Value, json};
 use shared::reason::Reason;
 
+use super::attached::{further_clusters, note_needs, note_required};
 use super::binding::{self, Former, merge_suspension};
+use super::claims::ClaimNote;
+use super::lazy::{Activation, activation};
 use super::names::NameIndex;
 use super::template::{Inert, Template};
 use super::wanted::Wanted;
@@ -16,6 +19,7 @@ use super::{
 use crate::cluster::Cluster;
 use crate::divide::Share;
 use crate::policy::{AnyPropagationPolicy, ConflictResolution, Suspension};
+use crate::quota;
 use crate::schedule::outcome::{self, Attempt};
 use crate::schedule::{self, ScheduleError, component, trigger};
 
@@ -36,6 +40,9 @@ impl Pass<'_> {
         names: &mut NameIndex,
         plan: &mut TemplatePlan,
     ) {
+        if inert.is_none() && !self.everywhere && self.is_attached() {
+            return self.attached(names, plan);
+        }
         if let Some(binding) = self.previous.binding {
             if self.former.claim.is_some() {
                 let mut released = binding.clone();
@@ -63,6 +70,35 @@ impl Pass<'_> {
         names: &mut NameIndex,
         plan: &mut TemplatePlan,
     ) {
+        let frozen;
+        let policy = match activation(policy, self.template, self.previous.binding) {
+            Activation::Acts => policy,
+            Activation::Frozen(was) => {
+                frozen = was;
+                plan.note(
+                    Reason::AwaitingChange,
+                    format!(
+                        "{} is lazy: changes of it act when the object changes next",
+                        policy.reference
+                    ),
+                );
+                &*frozen
+            }
+            Activation::Waits(digest) => {
+                plan.claim = Some(ClaimNote::of(policy, Some(digest)));
+                plan.note(
+                    Reason::AwaitingChange,
+                    format!(
+                        "{} is lazy: it places the object when the object changes next",
+                        policy.reference
+                    ),
+                );
+                if self.is_attached() {
+                    self.attached(names, plan);
+                }
+                return;
+            }
+        };
         if let Some(missing) = self.missing_override(policy) {
             plan.targets = self.former.shares.clone();
             let kind = if policy.reference.is_cluster_scoped() {
@@ -110,7 +146,14 @@ impl Pass<'_> {
             priority: policy.spec.schedule_priority.as_ref().map(|_| plan.priority),
             suspension: suspension.as_ref(),
         };
-        let binding = binding::build(self.previous.binding, &state);
+        let mut binding = binding::build(self.previous.binding, &state);
+        if let Some(problem) = note_needs(&mut binding, policy, self.template, self.interpreter) {
+            plan.note(
+                Reason::RenderFailed,
+                format!("what the object needs beside it cannot be told: {problem}"),
+            );
+        }
+        note_required(&mut binding, self.previous.around.required);
         names.note(&binding);
         if self.previous.binding != Some(&binding) {
             plan.binding = BindingChange::Put(Box::new(binding.clone()));
@@ -205,7 +248,7 @@ impl Pass<'_> {
         let success = ScheduledCondition {
             status: true,
             reason: "Success",
-            message: format!("placed by {}", policy.reference),
+            message: format!("placed by {}{}", policy.reference, self.not_joined(policy)),
         };
         if trigger::trigger(&self.world.fleet, &state).is_none() {
             plan.targets = self.former.shares.clone();
@@ -217,6 +260,17 @@ impl Pass<'_> {
         let request = wanted.request(self.template, policy, self.former, peers.as_ref());
         match schedule::schedule(&self.world.fleet, &request) {
             Ok(placed) => {
+                if let Err(exceeded) = self.charge(&placed.targets, wanted) {
+                    let message = format!("{}: {exceeded}", policy.reference);
+                    plan.targets = self.former.shares.clone();
+                    plan.note(Reason::FederatedQuotaExceeded, message.clone());
+                    plan.scheduled = Some(ScheduledCondition {
+                        status: false,
+                        reason: "QuotaExceeded",
+                        message,
+                    });
+                    return kept;
+                }
                 plan.scheduled = Some(success);
                 plan.note(Reason::Scheduled, words(&placed.targets, wanted.divides));
                 plan.targets = in_former_order(placed.targets, &self.former.shares);
@@ -227,7 +281,7 @@ impl Pass<'_> {
                 }
             }
             Err(error) => {
-                let message = format!("{}: {error}", policy.reference);
+                let message = format!("{}: {error}{}", policy.reference, self.not_joined(policy));
                 let verdict = Attempt {
                     failed: Some(&error),
                     not_stored: None,
@@ -263,6 +317,34 @@ impl Pass<'_> {
         }
     }
 
+    /// Is there room in the quotas of the namespace for these targets instead of the former ones?
+    fn charge(&self, targets: &[Share], wanted: &Wanted) -> Result<(), quota::Exceeded> {
+        let quotas = self.world.quotas(&self.template.key.namespace);
+        let (Some(used), false) = (self.previous.around.used, quotas.is_empty()) else {
+            return Ok(());
+        };
+        let clusters = targets
+            .iter()
+            .map(|share| json!({"name": share.cluster, "replicas": share.replicas}));
+        let after = quota::usage(&json!({"spec": {
+            "clusters": clusters.collect::<Vec<_>>(),
+            "replicaRequirements": wanted.requirements,
+            "components": wanted.components,
+        }}));
+        let before = self.previous.binding.map(quota::usage).unwrap_or_default();
+        quotas
+            .iter()
+            .try_for_each(|quota| quota.admit(used, &before, &after))
+    }
+
+    /// Clusters that the placement names and that have not joined, in words; empty if there are none.
+    fn not_joined(&self, policy: &AnyPropagationPolicy) -> String {
+        match self.world.not_joined(&policy.placement_json).as_slice() {
+            [] => String::new(),
+            names => format!("; not joined yet: {}", names.join(", ")),
+        }
+    }
+
     /// Renders the works of the targets, and of all other clusters if the object goes everywhere; withdraws the rest.
     fn place(
         &self,
@@ -275,6 +357,15 @@ impl Pass<'_> {
             .iter()
             .filter_map(|share| Some((self.world.fleet.get(&share.cluster)?, share.replicas)))
             .collect();
+        let further = further_clusters(
+            self.previous.around.required,
+            &targets.iter().map(|share| share.cluster.clone()).collect(),
+        );
+        if !further.is_empty() && !self.everywhere {
+            let replicas = self.own_replicas().unwrap_or(0);
+            let clusters = further.iter().filter_map(|name| self.world.cluster_named(name));
+            wanted.extend(clusters.map(|cluster| (cluster, replicas)));
+        }
         if self.everywhere {
             let chosen: BTreeSet<&str> = targets.iter().map(|share| share.cluster.as_str()).collect();
             let rest = self

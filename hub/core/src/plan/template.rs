@@ -8,6 +8,7 @@ use serde_json::Value;
 use shared::ids::{Digest, ObjectKey};
 use shared::object::{canonical, split_api_version};
 
+use super::lazy::LAZY_SINCE_ANNOTATION;
 use crate::matching::Subject;
 use crate::naming;
 use crate::policy::labels_of;
@@ -38,6 +39,7 @@ pub(super) fn take_claim_off(object: &mut Value) {
     let of_claim = |key: &String| {
         key.starts_with("propagationpolicy.karmada.io/")
             || key.starts_with("clusterpropagationpolicy.karmada.io/")
+            || key == LAZY_SINCE_ANNOTATION
     };
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;

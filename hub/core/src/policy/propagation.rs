@@ -56,6 +56,10 @@ pub struct AnyPropagationPolicy {
     pub id: String,
     /// Is it being deleted? Such a policy matches nothing.
     pub deleting: bool,
+    /// When it was made, RFC 3339.
+    pub created: String,
+    /// `spec.failover.application` is set.
+    pub moves_unhealthy: bool,
     /// The specification.
     pub spec: PropagationSpec,
     /// `spec.placement` as stored, for the binding: fields survive even if this version does not know them.
@@ -82,10 +86,18 @@ impl AnyPropagationPolicy {
         Ok(Self {
             id: text(&metadata["labels"][label]),
             deleting: !metadata["deletionTimestamp"].is_null(),
+            created: text(&metadata["creationTimestamp"]),
+            moves_unhealthy: object["spec"]["failover"]["application"].is_object(),
             spec: PropagationSpec::deserialize(&object["spec"])?,
             placement_json: object["spec"]["placement"].clone(),
             reference,
         })
+    }
+
+    /// Does what the selected objects need go along? Moving an application without what it needs makes no sense, so
+    /// application failover implies it.
+    pub fn carries_dependencies(&self) -> bool {
+        self.spec.propagate_deps || self.moves_unhealthy
     }
 }
 
@@ -96,6 +108,9 @@ pub struct PropagationSpec {
     /// What the policy selects; any of them suffices.
     #[serde(default, deserialize_with = "or_default")]
     pub resource_selectors: Vec<ResourceSelector>,
+    /// Does what the selected objects need go along?
+    #[serde(default, deserialize_with = "or_default")]
+    pub propagate_deps: bool,
     /// Where the selected objects go.
     #[serde(default, deserialize_with = "or_default")]
     pub placement: Placement,

@@ -2,6 +2,7 @@
 
 mod cases;
 mod customizations;
+mod policies;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -260,6 +260,7 @@ fn whole() -> Result<(Full, Spread, f64)> {
             let previous = Previous {
                 binding: None,
                 held: &nobody,
+                around: Default::default(),
             };
             plan_template(&world, template, previous, &interpreter, &mut names)
         })
@@ -289,6 +290,7 @@ fn whole() -> Result<(Full, Spread, f64)> {
         let previous = Previous {
             binding: Some(binding),
             held,
+            around: Default::default(),
         };
         let plan = plan_template(&world, template, previous, &interpreter, &mut names);
         ensure!(
@@ -307,6 +309,7 @@ fn whole() -> Result<(Full, Spread, f64)> {
         let previous = Previous {
             binding: Some(binding),
             held,
+            around: Default::default(),
         };
         black_box(plan_template(&world, &edited, previous, &interpreter, &mut names));
         edits.push(began.elapsed().as_secs_f64() * 1e3);

@@ -134,6 +134,9 @@ fn row(item: &Value) -> WorkRow {
         ApplyState::Failed
     };
     WorkRow {
+        template_uid: String::new(),
+        template_generation: 0,
+        overwrites: false,
         cluster: item["clusterName"].as_str().unwrap_or_default().to_owned(),
         work: "w".to_owned(),
         uid: String::new(),

@@ -13,7 +13,10 @@ use super::*;
 use crate::matching::PassedOver;
 use crate::schedule::outcome;
 
+mod attached;
+mod lazy;
 mod properties;
+mod quotas;
 mod room;
 
 fn cluster(name: &str) -> Value {
@@ -67,6 +70,9 @@ struct Hub {
     binding: Option<Value>,
     held: BTreeSet<ClusterName>,
     names: NameIndex,
+    required: Vec<Referrer>,
+    used: Option<Resources>,
+    quotas: Vec<Value>,
 }
 
 impl Hub {
@@ -81,7 +87,7 @@ impl Hub {
     fn world(&self) -> World {
         let world = World::read(&self.policies, &self.overrides, &self.clusters, Vec::new());
         assert_eq!(world.unreadable(), []);
-        world.with_priority_classes(&self.classes)
+        world.with_priority_classes(&self.classes).with_quotas(&self.quotas)
     }
 
     fn assess(&self, template: &Value) -> Vec<Assessment> {
@@ -101,6 +107,10 @@ impl Hub {
         let previous = Previous {
             binding: self.binding.as_ref(),
             held: &self.held,
+            around: Around {
+                required: &self.required,
+                used: self.used.as_ref(),
+            },
         };
         let plan = plan_template(&world, &template, previous, &Native::default(), &mut self.names);
         match &plan.binding {

@@ -1,0 +1,100 @@
+//! The stored part of a binding's status: what scheduling and rendering said. What clusters report is never stored here;
+//! the view adds it when read.
+
+use hub_core::plan::TemplatePlan;
+use serde_json::{Value, json};
+use shared::reason::Reason;
+
+use super::limits;
+use super::metadata::generation_after;
+use crate::clock;
+
+/// The condition of a binding that some cluster's manifest could not be made: it names cluster, policy and path.
+const RENDERED: &str = "Rendered";
+
+fn condition<'a>(status: &'a Value, of_type: &str) -> Option<&'a Value> {
+    let all = status["conditions"].as_array().into_iter().flatten();
+    all.into_iter().find(|condition| condition["type"] == of_type)
+}
+
+fn since(old: Option<&Value>, word: &str, now: &str) -> Value {
+    match old {
+        Some(old) if old["status"] == word => old["lastTransitionTime"].clone(),
+        _ => json!(now),
+    }
+}
+
+/// The binding with the condition Scheduled, when it was last scheduled, and the generation that was; and the condition
+/// Rendered once a cluster's manifest could not be made.
+pub(super) fn with_conditions(mut object: Value, former: Option<&Value>, plan: &TemplatePlan) -> Value {
+    let now = clock::wall().rfc3339();
+    let old_status = former.map_or(&Value::Null, |former| &former["status"]);
+    if let Some(scheduled) = &plan.scheduled {
+        let spec_changed =
+            former.is_none_or(|former| former["spec"]["clusters"] != object["spec"]["clusters"]);
+        let word = if scheduled.status { "True" } else { "False" };
+        let last = match &old_status["lastScheduledTime"] {
+            Value::Null => json!(now),
+            _ if spec_changed && scheduled.status => json!(now),
+            last => last.clone(),
+        };
+        let generation = generation_after(&object, former);
+        object["status"] = json!({
+            "schedulerObservedGeneration": generation,
+            "lastScheduledTime": last,
+            "conditions": [{
+                "type": "Scheduled", "status": word, "reason": scheduled.reason, "message": scheduled.message,
+                "lastTransitionTime": since(condition(old_status, "Scheduled"), word, &now),
+            }],
+        });
+    }
+    rendered(&mut object, old_status, plan, &now);
+    object
+}
+
+fn rendered(object: &mut Value, old_status: &Value, plan: &TemplatePlan, now: &str) {
+    let failed: Vec<_> = plan
+        .notes
+        .iter()
+        .filter(|note| {
+            note.cluster.is_some()
+                && matches!(
+                    note.reason,
+                    Reason::OverrideFailed | Reason::RenderFailed | Reason::ContentTooLarge
+                )
+        })
+        .collect();
+    let old = condition(old_status, RENDERED);
+    let (word, reason, message) = match failed.first() {
+        Some(first) => {
+            let each = failed.iter().map(|note| {
+                let cluster = note.cluster.as_deref().unwrap_or_default();
+                format!("{cluster} keeps what it has: {}", note.message)
+            });
+            let all: String = each.collect::<Vec<_>>().join("; ");
+            let text: String = all.chars().take(limits::CONDITION_MESSAGE).collect();
+            ("False", first.reason.code(), text)
+        }
+        // Whoever waits for it to be mended sees it turn; who never had it is not told.
+        None if old.is_some() => (
+            "True",
+            "Rendered",
+            "every cluster's manifest could be made".to_owned(),
+        ),
+        None => return,
+    };
+    let new = json!({
+        "type": RENDERED, "status": word, "reason": reason, "message": message,
+        "lastTransitionTime": since(old, word, now),
+    });
+    if !object["status"].is_object() {
+        object["status"] = json!({});
+    }
+    if !object["status"]["conditions"].is_array() {
+        object["status"]["conditions"] = json!([]);
+    }
+    if let Some(conditions) = object["status"]["conditions"].as_array_mut() {
+        conditions.retain(|condition| condition["type"] != RENDERED);
+        conditions.push(new);
+    }
+}
