@@ -123,7 +123,7 @@ pub fn binding(stored: &Value, rows: &[WorkRow]) -> Value {
         })
         .collect();
     let items = aggregate::items(&targets);
-    let condition = aggregate::fully_applied(wanted(stored), &items);
+    let condition = aggregate::fully_applied(existing_clusters(&stored["spec"]).dispatch_to, &items);
     let at = transition(rows, condition.status).map_or_else(|| created.to_owned(), UnixSeconds::rfc3339);
     aggregate::put_condition(&mut status, &condition, &at);
     if !items.is_empty() {
@@ -134,21 +134,36 @@ pub fn binding(stored: &Value, rows: &[WorkRow]) -> Value {
     view
 }
 
-/// Assigned clusters, those required by other bindings, and those being evicted other than directly.
-fn wanted(stored: &Value) -> Vec<&str> {
-    let spec = &stored["spec"];
-    let mut all = names(&spec["clusters"]);
+/// Clusters that a binding means.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Existing<'a> {
+    /// Those that have its object: assigned, needed there by other bindings, or left other than directly. Sorted.
+    pub dispatch_to: Vec<&'a str>,
+    /// Those it leaves at once. Sorted.
+    pub purge_directly: Vec<&'a str>,
+}
+
+/// The clusters that the specification of a binding (JSON) means.
+pub fn existing_clusters(spec: &Value) -> Existing<'_> {
+    let mut existing = Existing {
+        dispatch_to: names(&spec["clusters"]),
+        purge_directly: Vec::new(),
+    };
     for required in spec["requiredBy"].as_array().into_iter().flatten() {
-        all.extend(names(&required["clusters"]));
+        existing.dispatch_to.extend(names(&required["clusters"]));
     }
     for task in spec["gracefulEvictionTasks"].as_array().into_iter().flatten() {
-        if !matches!(task["purgeMode"].as_str(), Some("Directly" | "Immediately")) {
-            all.extend(task["fromCluster"].as_str());
-        }
+        let list = match task["purgeMode"].as_str() {
+            Some("Directly" | "Immediately") => &mut existing.purge_directly,
+            _ => &mut existing.dispatch_to,
+        };
+        list.extend(task["fromCluster"].as_str());
     }
-    all.sort_unstable();
-    all.dedup();
-    all
+    for list in [&mut existing.dispatch_to, &mut existing.purge_directly] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    existing
 }
 
 fn names(clusters: &Value) -> Vec<&str> {

@@ -40,14 +40,20 @@ impl Reconciler {
 
     fn holds_something(&self, policy: &PolicyRef, id: &str) -> bool {
         let (_, _, label) = facts(policy);
-        ["resourcebindings", "clusterresourcebindings"]
-            .iter()
-            .any(|plural| {
-                self.store
-                    .list(&ResourceId::new("work.karmada.io", plural), None)
-                    .items
-                    .iter()
-                    .any(|binding| !id.is_empty() && binding.labels.get(label).is_some_and(|held| held == id))
+        let claimed = |resource: &ResourceId| {
+            let all = self.store.list(resource, None).items;
+            all.iter()
+                .any(|object| object.labels.get(label).is_some_and(|held| held == id))
+        };
+        let is_binding = |resource: &ResourceId| {
+            &*resource.group == "work.karmada.io"
+                && matches!(&*resource.resource, "resourcebindings" | "clusterresourcebindings")
+        };
+        !id.is_empty()
+            && self.store.resources().iter().any(|resource| {
+                let holds = is_binding(resource)
+                    || templates::resource_may_hold_templates(&resource.group, &resource.resource);
+                holds && claimed(resource)
             })
     }
 

@@ -77,3 +77,6 @@ fn collect_names<'a>(affinity: &'a serde_json::Value, names: &mut Vec<&'a str>) 
             .filter_map(serde_json::Value::as_str),
     );
 }
+
+#[cfg(test)]
+mod tests;

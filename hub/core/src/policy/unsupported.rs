@@ -69,6 +69,9 @@ pub(super) fn warn(kind: Kind, request: &Request<'_>, object: &Value, warnings: 
             "the hub keeps this configuration and calls nobody yet; a ResourceInterpreterCustomization acts"
                 .to_owned(),
         ),
+        Kind::TaintPolicy => {
+            warnings.push("the hub keeps a ClusterTaintPolicy and does not act on it yet".to_owned());
+        }
         Kind::Service | Kind::Ingress => {
             warnings.push(format!(
                 "the hub keeps a {} and does not act on it yet",

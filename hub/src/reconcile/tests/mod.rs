@@ -3,6 +3,7 @@
 mod cases;
 mod customizations;
 mod policies;
+mod reports;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -191,7 +191,7 @@ async fn what_becomes_free_goes_to_who_waits() {
 
 #[tokio::test]
 async fn a_rebalancer_triggers_bindings_and_tells_what_it_did() {
-    let mut hub = two_to_one().await;
+    let hub = two_to_one().await;
     let rebalancers = ResourceId::new("apps.karmada.io", "workloadrebalancers");
     let workload = |name: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": name});
     let object = json!({"apiVersion": "apps.karmada.io/v1alpha1", "kind": "WorkloadRebalancer",

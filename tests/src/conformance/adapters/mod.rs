@@ -10,6 +10,7 @@ mod lua;
 mod naming;
 mod overrides;
 mod placing;
+mod policies;
 mod scheduler;
 mod status;
 mod validation;
@@ -24,6 +25,9 @@ pub(super) fn answer(set: &CaseSet, case: &Case) -> Answer {
     );
     if is_status {
         return status::answer(case);
+    }
+    if let Some(answer) = policies::answer(case) {
+        return answer;
     }
     match set.name.split('/').next().unwrap_or_default() {
         "scheduler" => scheduler::answer(case),

@@ -40,12 +40,26 @@ pub(super) fn spec(spec: &Value, errors: &mut Errors) {
     }
 }
 
+/// Prefix of the labels and annotations by which hub and agent find their own objects.
+const OWN_MARKS: &str = "fleet.pinnace.dev/";
+/// The same inside a JSON pointer.
+const OWN_MARKS_IN_POINTER: &str = "/fleet.pinnace.dev~1";
+
+fn not_ours(map: &Value) -> Result<(), String> {
+    match map.as_object().into_iter().flatten().find(|(key, _)| key.starts_with(OWN_MARKS)) {
+        Some((key, _)) => Err(format!("{key:?} is one of the hub's own marks")),
+        None => Ok(()),
+    }
+}
+
 fn overriders(overriders: &Overriders, raw: &Value, path: &str, errors: &mut Errors) {
     for (index, patch) in overriders.plaintext.iter().enumerate() {
         let field = format!("{path}.plaintext[{index}].path");
         let identity = |member: &&&str| is_same_or_above(&patch.path, member);
         if !is_json_pointer(&patch.path) {
             errors.invalid(field, format!("{:?} is not a JSON pointer", patch.path));
+        } else if patch.path.contains(OWN_MARKS_IN_POINTER) {
+            errors.invalid(field, format!("{:?} is one of the hub's own marks", patch.path));
         } else if let Some(member) = IDENTITY.iter().find(identity) {
             errors.invalid(
                 field,
@@ -82,7 +96,7 @@ fn overriders(overriders: &Overriders, raw: &Value, path: &str, errors: &mut Err
                             .ok_or_else(|| format!("{key:?} is not a valid annotation key"))
                     })
             };
-            if let Err(problem) = checked {
+            if let Err(problem) = checked.and_then(|()| not_ours(&item["value"])) {
                 errors.invalid(format!("{path}.{kind}[{index}].value"), problem);
             }
         }
