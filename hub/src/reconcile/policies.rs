@@ -47,7 +47,10 @@ impl Reconciler {
         };
         let is_binding = |resource: &ResourceId| {
             &*resource.group == "work.karmada.io"
-                && matches!(&*resource.resource, "resourcebindings" | "clusterresourcebindings")
+                && matches!(
+                    &*resource.resource,
+                    "resourcebindings" | "clusterresourcebindings"
+                )
         };
         !id.is_empty()
             && self.store.resources().iter().any(|resource| {

@@ -53,7 +53,13 @@ fn patching(path: &str) -> Value {
 /// Turns red when a member of the identity is missing from the list that cannot be overridden.
 #[test]
 fn field_report_15_the_identity_of_an_object_is_not_overridden() {
-    for path in ["/metadata/namespace", "/metadata/name", "/kind", "/apiVersion", "/metadata"] {
+    for path in [
+        "/metadata/namespace",
+        "/metadata/name",
+        "/kind",
+        "/apiVersion",
+        "/metadata",
+    ] {
         assert_eq!(
             fields("OverridePolicy", patching(path)),
             ["spec.overrideRules[0].overriders.plaintext[0].path"],
@@ -75,7 +81,11 @@ fn field_report_17_the_hubs_own_marks_are_not_overridden() {
         );
     }
     assert_eq!(
-        fields("OverridePolicy", patching("/metadata/labels/fleet.pinnace.dev~1managed-by")).len(),
+        fields(
+            "OverridePolicy",
+            patching("/metadata/labels/fleet.pinnace.dev~1managed-by")
+        )
+        .len(),
         1
     );
     // the reference's label is not one of ours: what is sent never has it, so taking it off changes nothing
@@ -86,7 +96,8 @@ fn field_report_17_the_hubs_own_marks_are_not_overridden() {
 
 #[test]
 fn a_new_no_execute_taint_is_stamped_and_keeps_its_stamp() {
-    let taint = |added: Value| json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute", "timeAdded": added}]}});
+    let taint =
+        |added: Value| json!({"spec": {"taints": [{"key": "k", "effect": "NoExecute", "timeAdded": added}]}});
     let old = taint(json!("2026-01-01T00:00:00Z"));
     let request = |old| Request {
         kind: "Cluster",

@@ -35,10 +35,14 @@ async fn field_report_14_a_deleted_override_leaves_nothing_behind() {
 async fn field_report_40_a_report_changes_nothing_but_the_status() {
     let mut hub = two_to_one().await;
     for number in 2..6 {
-        hub.report("web-deployment", "a", Some(member_status(1, number))).await;
+        hub.report("web-deployment", "a", Some(member_status(1, number)))
+            .await;
         let mut edited = value(&hub, &deployments(), "web");
         edited["metadata"]["annotations"]["restartAt"] = json!(number.to_string());
-        edited["metadata"].as_object_mut().unwrap().remove("resourceVersion");
+        edited["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .remove("resourceVersion");
         hub.put(&deployments(), edited).await;
         hub.aggregate().await;
         let web = value(&hub, &deployments(), "web");
@@ -110,7 +114,11 @@ async fn field_report_44_and_45_a_cluster_that_is_no_target_does_not_count() {
     hub.plan().await;
     hub.aggregate().await;
     assert_eq!(value(&hub, &deployments(), "web")["status"]["replicas"], 2);
-    assert_eq!(hub.places("web-deployment"), ["a"], "nothing of b's report is left");
+    assert_eq!(
+        hub.places("web-deployment"),
+        ["a"],
+        "nothing of b's report is left"
+    );
 }
 
 /// Turns red when the hub's own kinds can be claimed by a selector.

@@ -33,7 +33,9 @@ pub(super) fn answer(case: &Case) -> Option<Answer> {
         "parseTaints" => taints(input),
         "binding.existingClusters" => {
             let existing = view::existing_clusters(input);
-            Answer::Result(json!({"dispatchTo": existing.dispatch_to, "purgeDirectly": existing.purge_directly}))
+            Answer::Result(
+                json!({"dispatchTo": existing.dispatch_to, "purgeDirectly": existing.purge_directly}),
+            )
         }
         "createWork" => create_work(input),
         _ => return None,
@@ -69,11 +71,17 @@ fn deprioritised(input: &Value) -> Answer {
             policy: holder.reference.clone(),
             id: holder.id.clone(),
         };
-        let other = selecting(&text(&other["name"]), number(&other["priority"]), &text(&other["preemption"]));
+        let other = selecting(
+            &text(&other["name"]),
+            number(&other["priority"]),
+            &text(&other["preemption"]),
+        );
         let (mine, theirs) = (holder.reference.clone(), other.reference.clone());
         let index = PolicyIndex::new([holder, other]);
         let now: Option<PolicyRef> = with_subject(|subject| {
-            matching::decide(&index, subject, Some(&held)).holder.map(|policy| policy.reference.clone())
+            matching::decide(&index, subject, Some(&held))
+                .holder
+                .map(|policy| policy.reference.clone())
         });
         now != Some(mine) && now == Some(theirs)
     };
@@ -83,8 +91,13 @@ fn deprioritised(input: &Value) -> Answer {
 }
 
 fn name_tie(input: &Value) -> Answer {
-    let both = [selecting(&text(&input["b"]), 0, "Never"), selecting(&text(&input["a"]), 0, "Never")];
-    let winner = with_subject(|subject| matching::select(&both, subject).map(|(policy, _)| policy.reference.name.clone()));
+    let both = [
+        selecting(&text(&input["b"]), 0, "Never"),
+        selecting(&text(&input["a"]), 0, "Never"),
+    ];
+    let winner = with_subject(|subject| {
+        matching::select(&both, subject).map(|(policy, _)| policy.reference.name.clone())
+    });
     Answer::Result(json!({"winner": winner}))
 }
 

@@ -46,7 +46,12 @@ const OWN_MARKS: &str = "fleet.pinnace.dev/";
 const OWN_MARKS_IN_POINTER: &str = "/fleet.pinnace.dev~1";
 
 fn not_ours(map: &Value) -> Result<(), String> {
-    match map.as_object().into_iter().flatten().find(|(key, _)| key.starts_with(OWN_MARKS)) {
+    match map
+        .as_object()
+        .into_iter()
+        .flatten()
+        .find(|(key, _)| key.starts_with(OWN_MARKS))
+    {
         Some((key, _)) => Err(format!("{key:?} is one of the hub's own marks")),
         None => Ok(()),
     }
