@@ -47,6 +47,12 @@ pub enum Claim {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         others: Vec<String>,
     },
+    /// It is a policy itself.
+    #[serde(rename_all = "camelCase")]
+    Holds {
+        /// What it holds, sorted.
+        objects: Vec<String>,
+    },
     /// None did.
     Nobody {
         /// Why.
@@ -275,6 +281,12 @@ pub fn lines(explanation: &Explanation) -> Vec<String> {
             lines.push(format!("  policy   {policy}: {why}"));
             for other in others {
                 lines.push(format!("           also matches: {other}"));
+            }
+        }
+        Claim::Holds { objects } => {
+            lines.push(format!("  holds    {} objects", objects.len()));
+            for object in objects {
+                lines.push(format!("           {object}"));
             }
         }
         Claim::Nobody { reason, message } => lines.push(format!("  policy   none ({reason}): {message}")),

@@ -15,6 +15,7 @@ use shared::reason::{Code, Reason};
 use shared::wire::{ApplyState, Health};
 
 use super::Reconciler;
+use super::explain_policy::is_policy;
 use super::feed::take_silence_off;
 use super::status::wanted;
 use crate::clock;
@@ -59,6 +60,9 @@ pub fn explain(
         .store
         .get(resource, namespace, name)
         .ok_or_else(not_found)?;
+    if is_policy(resource) {
+        return Ok(reconciler.explain_policy(&object)?);
+    }
     let mut value = object.value();
     take_silence_off(&mut value);
     let template = Template::read(Arc::new(value)).ok_or_else(not_found)?;
@@ -294,6 +298,13 @@ impl From<Explanation> for wire::Explanation {
                     decide(&Reason::PolicyConflict.into(), format!("passed over: {other}"));
                 }
             }
+            Claim::Holds { objects } if objects.is_empty() => {
+                decide(&Reason::MatchesNothing.into(), "it holds no object".to_owned());
+            }
+            Claim::Holds { objects } => decide(
+                &Reason::Scheduled.into(),
+                format!("it holds {} objects: {}", objects.len(), objects.join(", ")),
+            ),
             Claim::Nobody { reason, message } => decide(reason, message.clone()),
         }
         for note in &explained.notes {

@@ -16,6 +16,7 @@ mod conditions;
 mod dirty;
 mod events;
 mod explain;
+mod explain_policy;
 mod feed;
 mod limits;
 mod liveness;

@@ -46,7 +46,7 @@ pub(super) fn note_needs(
     set_or_remove(
         member(binding, "spec"),
         "propagateDeps",
-        carries.then(|| json!(true)),
+        carries.then_some(Value::Bool(true)),
     );
     let needs = if carries {
         needs(template, interpreter)
@@ -256,7 +256,11 @@ impl Pass<'_> {
         if self.former.shares.is_empty() {
             let conflict = if overwrites { "Overwrite" } else { "Abort" };
             spec.insert("conflictResolution".to_owned(), json!(conflict));
-            set_or_remove(spec, "preserveResourcesOnDeletion", preserve.then(|| json!(true)));
+            set_or_remove(
+                spec,
+                "preserveResourcesOnDeletion",
+                preserve.then_some(Value::Bool(true)),
+            );
             for field in [
                 "placement",
                 "replicas",

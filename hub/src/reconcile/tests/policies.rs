@@ -290,9 +290,22 @@ async fn a_policy_that_matches_nothing_or_names_a_stranger_says_so() {
         reasons
     };
     assert_eq!(told(&hub), ["MatchesNothing", "UnknownCluster"]);
+    let why = |hub: &Hub| {
+        hub_core::explain::lines(&explain(&hub.reconciler, &policies(), "shop", "web").unwrap()).join("\n")
+    };
+    let said = why(&hub);
+    assert!(
+        said.contains("MatchesNothing") && said.contains("nobody") && said.contains("holds    0"),
+        "{said}"
+    );
     hub.put(&deployments(), deployment(1, 3, "web:1")).await;
     hub.plan().await;
     assert_eq!(told(&hub), ["MatchesNothing", "UnknownCluster"], "told once");
+    let said = why(&hub);
+    assert!(
+        !said.contains("MatchesNothing") && said.contains("Deployment.apps shop/web"),
+        "{said}"
+    );
     let condition = value(&hub, &bindings(), "web-deployment")["status"]["conditions"][0].clone();
     assert_eq!(condition["status"], "True");
     assert!(
