@@ -464,7 +464,9 @@ impl Reconciler {
         if let (Some(note), Some(object)) = (&plan.claim, &object) {
             ops.extend(noted(object, note));
         }
-        let written = self.write_plan(&plan.key, &binding, object.as_deref(), ops, writes_binding).await?;
+        let written = self
+            .write_plan(&plan.key, &binding, object.as_deref(), ops, writes_binding)
+            .await?;
         crash::point("reconcile.bindings.after");
         let refused = self.adopt(&binding, &plan, &adopted).await?;
         if plan.binding == BindingChange::Delete
@@ -523,7 +525,13 @@ impl Reconciler {
             self.own_claims.begin(noted);
         }
         let written = self.store.commit(ops).await;
-        let at = |index: usize| written.as_ref().ok().and_then(|written| written.get(index)).cloned();
+        let at = |index: usize| {
+            written
+                .as_ref()
+                .ok()
+                .and_then(|written| written.get(index))
+                .cloned()
+        };
         let stored = at(0).filter(|_| writes_binding);
         let mut by_others = false;
         if writes_binding {

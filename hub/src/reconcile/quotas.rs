@@ -145,7 +145,7 @@ impl Reconciler {
             .filter(|(cluster, entry, _)| held.get(cluster).is_none_or(|held| **held != *entry));
         adoptions.extend(new.map(|(cluster, entry, content)| Adoption {
             cluster,
-            upserts: vec![(entry, content)],
+            upserts: vec![(Arc::new(entry), content)],
             withdraw: Vec::new(),
         }));
         if adoptions.is_empty() {

@@ -32,7 +32,7 @@ pub fn by_readiness(ready: Option<Ready>, taints: &[Taint], now: UnixSeconds) ->
         .cloned()
         .collect();
     if let Some(key) = wanted
-        && !result.iter().any(|taint| ours(taint))
+        && !result.iter().any(ours)
     {
         result.push(Taint {
             key: key.to_owned(),

@@ -1,8 +1,9 @@
-//! What policies decide beside placing: priorities, defaults of admission, quotas, names of attached bindings, taints as
+//! What policies decide beside placing: priorities, quotas, names of attached bindings, taints as
 //! people type them, and what the Work view shows.
 
 use hub_core::matching::{self, Claim, PolicyIndex, Subject};
-use hub_core::policy::{self, AnyPropagationPolicy, Operation, PolicyRef, Request, Stored, Switches};
+use hub_core::policy::{self, AnyPropagationPolicy, PolicyRef, ReplicaScheduling};
+use hub_core::schedule::{self, trigger};
 use hub_core::view::{self, WorkMeta};
 use hub_core::{naming, prune, quota};
 use interpreter::{Interpreter, Native};
@@ -10,7 +11,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 use super::super::{Answer, Case};
-use super::compact::{items, number, strings, text};
+use super::compact::{items, number, shares, strings, text};
 
 /// Asks the function behind an operation; `None`: it is not one of these.
 pub(super) fn answer(case: &Case) -> Option<Answer> {
@@ -19,16 +20,6 @@ pub(super) fn answer(case: &Case) -> Option<Answer> {
         "policyDeprioritised" => deprioritised(input),
         "policyNameTie" => name_tie(input),
         "bindingResourceUsage" => usage(&input["binding"]),
-        "defaultDivisionPreference" => {
-            let placement = json!({"replicaScheduling": input["strategy"]});
-            let admitted = admitted(&placement);
-            let preference = &admitted["replicaScheduling"]["replicaDivisionPreference"];
-            Answer::Result(json!({"isWeighted": preference == "Weighted"}))
-        }
-        "defaultSpreadConstraints" => {
-            let admitted = admitted(&json!({"spreadConstraints": input["spreadConstraints"]}));
-            Answer::Result(json!({"spreadConstraints": admitted["spreadConstraints"]}))
-        }
         "names" => return name(input),
         "parseTaints" => taints(input),
         "binding.existingClusters" => {
@@ -36,6 +27,14 @@ pub(super) fn answer(case: &Case) -> Option<Answer> {
             Answer::Result(
                 json!({"dispatchTo": existing.dispatch_to, "purgeDirectly": existing.purge_directly}),
             )
+        }
+        "binding.replicasChanged" => replicas_changed(input),
+        "binding.reschedule" => {
+            let time = |key: &str| input[key].as_str();
+            Answer::Result(json!(trigger::reschedule_required(
+                time("rescheduleTriggeredAt"),
+                time("lastScheduledTime")
+            )))
         }
         "createWork" => create_work(input),
         _ => return None,
@@ -109,30 +108,6 @@ fn usage(binding: &Value) -> Answer {
     Answer::Result(json!({"usage": used}))
 }
 
-struct Nothing;
-
-impl Stored for Nothing {
-    fn list(&self, _kind: &str, _namespace: &str) -> Vec<Value> {
-        Vec::new()
-    }
-}
-
-/// A placement as admission leaves it.
-fn admitted(placement: &Value) -> Value {
-    let request = Request {
-        kind: "PropagationPolicy",
-        operation: Operation::Update,
-        namespace: "demo",
-        old: None,
-        switches: Switches::default(),
-        stored: &Nothing,
-        now: 0,
-    };
-    let mut object = json!({"metadata": {"name": "p"}, "spec": {"placement": placement}});
-    policy::mutate(&request, &mut object, &mut String::new);
-    object["spec"]["placement"].clone()
-}
-
 fn name(input: &Value) -> Option<Answer> {
     let arg = |index: usize| input["args"][index].as_str().unwrap_or_default();
     Some(Answer::Result(match input["fn"].as_str().unwrap_or_default() {
@@ -146,6 +121,20 @@ fn name(input: &Value) -> Option<Answer> {
         }
         _ => return None,
     }))
+}
+
+fn replicas_changed(input: &Value) -> Answer {
+    let Ok(scheduling) = serde_json::from_value::<Option<ReplicaScheduling>>(input["strategy"].clone())
+    else {
+        return Answer::error();
+    };
+    let strategy = scheduling
+        .as_ref()
+        .map(|_| schedule::strategy(scheduling.as_ref()));
+    let spec = &input["spec"];
+    let changed =
+        trigger::replicas_changed(strategy, number(&spec["replicas"]), 0, &shares(&spec["clusters"]));
+    Answer::Result(json!(changed))
 }
 
 fn taints(input: &Value) -> Answer {

@@ -87,7 +87,9 @@ impl Hub {
     fn world(&self) -> World {
         let world = World::read(&self.policies, &self.overrides, &self.clusters, Vec::new());
         assert_eq!(world.unreadable(), []);
-        world.with_priority_classes(&self.classes).with_quotas(&self.quotas)
+        world
+            .with_priority_classes(&self.classes)
+            .with_quotas(&self.quotas)
     }
 
     fn assess(&self, template: &Value) -> Vec<Assessment> {
