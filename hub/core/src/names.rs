@@ -49,7 +49,7 @@ pub fn dns_label(text: &str) -> Result<(), String> {
 /// What a name must be.
 pub fn dns_subdomain(text: &str) -> Result<(), String> {
     if text.len() > 253 {
-        return Err("must be no more than 253 bytes".to_owned());
+        return Err("must be no more than 253 characters".to_owned());
     }
     if text.split('.').all(is_label) {
         Ok(())

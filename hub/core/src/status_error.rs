@@ -230,12 +230,15 @@ impl StatusError {
     }
 
     /// 405.
-    pub fn method_not_allowed(group: &str, plural: &str, verb: &str) -> StatusError {
-        let message = format!(
-            "{verb} is not supported on resources of kind \"{}\"",
-            qualified(group, plural)
-        );
-        StatusError::about(Reason::MethodNotAllowed, group, plural, "", message)
+    pub fn method_not_allowed() -> StatusError {
+        let text = "the server does not allow this method on the requested resource";
+        StatusError::new(Reason::MethodNotAllowed, text).with_empty_details()
+    }
+
+    /// The same with details that say nothing, as the API server answers what it refuses before it knows the object.
+    pub fn with_empty_details(mut self) -> StatusError {
+        self.details = Some(Box::default());
+        self
     }
 
     /// 409 of a create.
@@ -262,16 +265,17 @@ impl StatusError {
 
     /// 422 with its causes.
     pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> StatusError {
-        let texts: Vec<String> = causes
-            .iter()
-            .map(|c| {
-                if c.field.is_empty() {
-                    c.message.clone()
-                } else {
-                    format!("{}: {}", c.field, c.message)
-                }
-            })
-            .collect();
+        let mut texts: Vec<String> = Vec::new();
+        for c in &causes {
+            let text = if c.field.is_empty() {
+                c.message.clone()
+            } else {
+                format!("{}: {}", c.field, c.message)
+            };
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let joined = match texts.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),

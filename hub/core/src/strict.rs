@@ -161,15 +161,64 @@ pub fn check(
     object: &mut Value,
     findings: &mut Findings,
 ) -> Result<(), String> {
-    Walk { table, findings }.type_(of, object, "")
+    let mut walk = Walk {
+        table,
+        findings,
+        within: "",
+    };
+    walk.type_(of, object, "")
 }
 
 struct Walk<'a> {
     table: &'a TypeTable,
     findings: &'a mut Findings,
+    /// Go name of the innermost struct.
+    within: &'a str,
 }
 
-fn json_kind(value: &Value) -> &'static str {
+/// Last part of a model name: the Go name.
+fn short(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or_default()
+}
+
+/// A type of the table as Go names it: `v1.PodSpec`.
+fn go_type(table: &TypeTable, shape: &Shape) -> String {
+    match shape {
+        Shape::Any => "interface {}".to_owned(),
+        Shape::Ref { to, .. } => {
+            let mut parts = table.get(*to).name.rsplit('.');
+            let name = parts.next().unwrap_or_default();
+            format!("{}.{name}", parts.next().unwrap_or_default())
+        }
+        Shape::Plain { of, format } => match of {
+            Plain::String if &**format == "byte" => "[]uint8".to_owned(),
+            Plain::String => "string".to_owned(),
+            Plain::Boolean => "bool".to_owned(),
+            Plain::Number => "float64".to_owned(),
+            Plain::Integer => format.to_string(),
+        },
+        Shape::List { items, .. } => format!("[]{}", go_type(table, items)),
+        Shape::Map { values, .. } => format!("map[string]{}", go_type(table, values)),
+    }
+}
+
+/// A path without the places in lists, as Go's decoder has it.
+fn placeless(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut is_place = false;
+    for c in path.chars() {
+        match c {
+            '[' => is_place = true,
+            ']' => is_place = false,
+            c if !is_place => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
+/// The kind of a JSON value, as Go's decoder names it.
+pub fn json_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -180,30 +229,38 @@ fn json_kind(value: &Value) -> &'static str {
     }
 }
 
-fn wrong(value: &Value, path: &str, go: &str) -> String {
+fn wrong(within: &str, value: &Value, path: &str, go: &str) -> String {
     format!(
-        "json: cannot unmarshal {} into Go struct field {path} of type {go}",
-        json_kind(value)
+        "json: cannot unmarshal {} into Go struct field {within}.{} of type {go}",
+        json_kind(value),
+        placeless(path)
     )
 }
 
-impl Walk<'_> {
-    fn type_(&mut self, of: TypeId, value: &mut Value, path: &str) -> Result<(), String> {
-        let table = self.table;
-        let of = table.get(of);
+impl<'a> Walk<'a> {
+    fn type_(&mut self, id: TypeId, value: &mut Value, path: &str) -> Result<(), String> {
+        let table: &'a TypeTable = self.table;
+        let of = table.get(id);
         if let Some(special) = of.special {
-            return check_special(special, value, path);
+            return check_special(special, self.within, value, path);
         }
-        let name = of.name.rsplit('.').next().unwrap_or_default();
         let Value::Object(members) = value else {
-            return Err(wrong(value, path, name));
+            let go = go_type(
+                table,
+                &Shape::Ref {
+                    to: id,
+                    atomic: false,
+                },
+            );
+            return Err(wrong(self.within, value, path, &go));
         };
+        let around = std::mem::replace(&mut self.within, short(&of.name));
         let has_kind = path.is_empty() || !of.kinds.is_empty();
         let mut dropped = Vec::new();
         for (key, inner) in members.iter_mut() {
             if has_kind && (key == "apiVersion" || key == "kind") {
                 if !inner.is_string() {
-                    return Err(wrong(inner, &member(path, key), "string"));
+                    return Err(wrong(self.within, inner, &member(path, key), "string"));
                 }
                 continue;
             }
@@ -222,6 +279,7 @@ impl Walk<'_> {
         for key in dropped {
             members.remove(&key);
         }
+        self.within = around;
         Ok(())
     }
 
@@ -229,10 +287,10 @@ impl Walk<'_> {
         match shape {
             Shape::Any => Ok(()),
             Shape::Ref { to, .. } => self.type_(*to, value, path),
-            Shape::Plain { of, format } => check_plain(*of, format, value, path),
+            Shape::Plain { of, format } => check_plain(*of, format, self.within, value, path),
             Shape::List { items, .. } => {
                 let Value::Array(list) = value else {
-                    return Err(wrong(value, path, "[]"));
+                    return Err(wrong(self.within, value, path, &go_type(self.table, shape)));
                 };
                 for (at, item) in list.iter_mut().enumerate() {
                     self.shape(items, item, &format!("{path}[{at}]"))?;
@@ -241,7 +299,7 @@ impl Walk<'_> {
             }
             Shape::Map { values, .. } => {
                 let Value::Object(map) = value else {
-                    return Err(wrong(value, path, "map[string]"));
+                    return Err(wrong(self.within, value, path, &go_type(self.table, shape)));
                 };
                 let plain_text = matches!(
                     **values,
@@ -263,16 +321,16 @@ impl Walk<'_> {
     }
 }
 
-fn check_plain(of: Plain, format: &str, value: &Value, path: &str) -> Result<(), String> {
+fn check_plain(of: Plain, format: &str, within: &str, value: &Value, path: &str) -> Result<(), String> {
     match (of, value) {
         (Plain::String, Value::String(text)) => match format {
-            "byte" if !is_base64(text) => Err(format!("{path}: illegal base64 data")),
+            "byte" => check_base64(text),
             _ => Ok(()),
         },
-        (Plain::String, _) => Err(wrong(value, path, "string")),
+        (Plain::String, _) => Err(wrong(within, value, path, "string")),
         (Plain::Boolean, Value::Bool(_)) | (Plain::Number, Value::Number(_)) => Ok(()),
-        (Plain::Boolean, _) => Err(wrong(value, path, "bool")),
-        (Plain::Number, _) => Err(wrong(value, path, "float64")),
+        (Plain::Boolean, _) => Err(wrong(within, value, path, "bool")),
+        (Plain::Number, _) => Err(wrong(within, value, path, "float64")),
         (Plain::Integer, Value::Number(n)) => {
             let fits = match (format, n.as_i64()) {
                 ("int32", Some(n)) => i32::try_from(n).is_ok(),
@@ -283,26 +341,31 @@ fn check_plain(of: Plain, format: &str, value: &Value, path: &str) -> Result<(),
                 Ok(())
             } else {
                 Err(format!(
-                    "json: cannot unmarshal number {n} into Go struct field {path} of type {format}"
+                    "json: cannot unmarshal number {n} into Go struct field {within}.{} of type {format}",
+                    placeless(path)
                 ))
             }
         }
-        (Plain::Integer, _) => Err(wrong(value, path, format)),
+        (Plain::Integer, _) => Err(wrong(within, value, path, format)),
     }
 }
 
-fn check_special(special: Special, value: &Value, path: &str) -> Result<(), String> {
+fn check_special(special: Special, within: &str, value: &Value, path: &str) -> Result<(), String> {
     match (special, value) {
         (Special::Time | Special::MicroTime, Value::String(text)) if timestamp::parse(text).is_none() => Err(
             format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {path}"),
         ),
         (Special::Time | Special::MicroTime | Special::Duration, Value::String(_) | Value::Null) => Ok(()),
-        (Special::Time | Special::MicroTime | Special::Duration, _) => Err(wrong(value, path, "string")),
+        (Special::Time | Special::MicroTime | Special::Duration, _) => {
+            Err(wrong(within, value, path, "string"))
+        }
         (Special::Quantity, Value::String(text)) if !is_quantity(text) => Err(format!(
             "{path}: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         )),
         (Special::Quantity | Special::IntOrString, Value::String(_) | Value::Number(_)) => Ok(()),
-        (Special::Quantity | Special::IntOrString, _) => Err(wrong(value, path, "intstr.IntOrString")),
+        (Special::Quantity | Special::IntOrString, _) => {
+            Err(wrong(within, value, path, "intstr.IntOrString"))
+        }
         _ => Ok(()),
     }
 }
@@ -326,9 +389,18 @@ fn is_quantity(text: &str) -> bool {
     number_ok && (SUFFIXES.contains(&suffix) || exponent() == Some(true))
 }
 
-fn is_base64(text: &str) -> bool {
-    use base64::Engine as _;
-    base64::engine::general_purpose::STANDARD.decode(text).is_ok()
+fn check_base64(text: &str) -> Result<(), String> {
+    use base64::{DecodeError, Engine as _};
+    match base64::engine::general_purpose::STANDARD.decode(text) {
+        Ok(_) => Ok(()),
+        Err(DecodeError::InvalidByte(at, _) | DecodeError::InvalidLastSymbol(at, _)) => {
+            Err(format!("illegal base64 data at input byte {at}"))
+        }
+        Err(_) => Err(format!(
+            "illegal base64 data at input byte {}",
+            text.len() / 4 * 4
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -389,10 +461,13 @@ mod tests {
             (json!({"spec": {"paused": 1}}), "of type bool"),
             (
                 json!({"metadata": {"labels": {"a": 1}}}),
-                "metadata.labels.a of type string",
+                "ObjectMeta.metadata.labels.a of type string",
             ),
             (json!({"metadata": {"creationTimestamp": "now"}}), "parsing time"),
-            (container("ports", json!({})), "containers[0].ports"),
+            (
+                container("ports", json!({})),
+                "Container.spec.template.spec.containers.ports of type []v1.ContainerPort",
+            ),
             (
                 container("resources", json!({"limits": {"cpu": "a lot"}})),
                 "quantities must match",

@@ -28,19 +28,19 @@ impl Validation {
     ///
     /// # Errors
     /// 422 for another word.
-    pub(super) fn parse(text: Option<&str>) -> Result<Validation, StatusError> {
+    pub(super) fn parse(text: Option<&str>, options_kind: &str) -> Result<Validation, StatusError> {
         match text {
-            None | Some("Warn") => Ok(Validation::Warn),
+            None | Some("" | "Warn") => Ok(Validation::Warn),
             Some("Strict") => Ok(Validation::Strict),
             Some("Ignore") => Ok(Validation::Ignore),
             Some(other) => {
-                let known = ["Ignore", "Warn", "Strict"];
+                let known = ["", "Ignore", "Strict", "Warn"];
                 let cause = hub_core::status_error::Cause::not_supported(
                     "fieldValidation",
                     &Value::from(other),
                     &known,
                 );
-                Err(StatusError::invalid("meta.k8s.io", "Options", "", vec![cause]))
+                Err(StatusError::invalid("meta.k8s.io", options_kind, "", vec![cause]))
             }
         }
     }
@@ -68,6 +68,15 @@ pub(super) async fn read(body: Body) -> Result<Bytes, StatusError> {
     }
 }
 
+/// What Go's parser says about broken JSON where both say the same.
+pub(super) fn go_json(error: &serde_json::Error) -> String {
+    if error.is_eof() {
+        "unexpected end of JSON input".to_owned()
+    } else {
+        error.to_string()
+    }
+}
+
 /// Parses a body of the given content type into JSON.
 ///
 /// # Errors
@@ -91,6 +100,45 @@ pub(super) fn parse(headers: &HeaderMap, body: &[u8], findings: &mut Findings) -
             }
             error => StatusError::bad_request(format!("the body of the request is not protobuf: {error}")),
         }),
+    }
+}
+
+/// Parses a body that must be of a kind.
+///
+/// # Errors
+/// As [`parse`].
+pub(super) fn parse_as(
+    kind: &str,
+    headers: &HeaderMap,
+    body: &[u8],
+    findings: &mut Findings,
+) -> Result<Value, StatusError> {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    if negotiate::body_kind(content_type) != Ok(BodyKind::Json) {
+        return parse(headers, body, findings);
+    }
+    strict::parse(body, findings).map_err(|why| {
+        StatusError::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {} \
+             ({})",
+            go_json(&why),
+            summary(body)
+        ))
+    })
+}
+
+/// The beginning of a body for a message.
+fn summary(body: &[u8]) -> String {
+    const SHOWN: usize = 30;
+    let more = if body.len() > SHOWN { " ..." } else { "" };
+    let start = &body[..body.len().min(SHOWN)];
+    match start.first() {
+        None => "<empty>".to_owned(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(start)),
+        Some(_) => {
+            let hex: String = start.iter().map(|b| format!("{b:02x}")).collect();
+            format!("{hex}{more}")
+        }
     }
 }
 
@@ -217,6 +265,11 @@ mod tests {
                 .1,
             Vec::<String>::new()
         );
-        assert_eq!(Validation::parse(Some("Maybe")).expect_err("unknown").code(), 422);
+        assert_eq!(
+            Validation::parse(Some("Maybe"), "CreateOptions")
+                .expect_err("unknown")
+                .code(),
+            422
+        );
     }
 }

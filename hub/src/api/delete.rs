@@ -40,11 +40,11 @@ impl Options {
             decode::parse(headers, body, &mut Findings::default())?
         };
         let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let mut is_dry = query.dry_run()?;
+        let mut is_dry = query.dry_run("DeleteOptions")?;
         for word in body.get("dryRun").and_then(Value::as_array).into_iter().flatten() {
             match word.as_str() {
                 Some("All") => is_dry = true,
-                other => return Err(dry_run_error(other.unwrap_or_default())),
+                other => return Err(dry_run_error(other.unwrap_or_default(), "DeleteOptions")),
             }
         }
         let policy = text("/propagationPolicy").or_else(|| query.get("propagationPolicy").map(str::to_owned));
@@ -69,7 +69,7 @@ impl Options {
             (Some(text), None) => match Propagation::parse(text) {
                 Some(policy) => Some(policy),
                 None => {
-                    let known = ["Foreground", "Background", "Orphan"];
+                    let known = ["Foreground", "Background", "Orphan", "nil"];
                     return invalid(Cause::not_supported("propagationPolicy", &json!(text), &known));
                 }
             },

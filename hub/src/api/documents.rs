@@ -31,6 +31,8 @@ enum Name {
     Group(String),
     Resources(String, String),
     OpenApi,
+    OpenApiV2,
+    OpenApiV2Protobuf,
     OpenApiOf(String, String),
 }
 
@@ -81,6 +83,12 @@ impl Documents {
     }
 
     fn get(&self, name: Name, make: impl FnOnce(&TypeTable) -> Option<Value>) -> Option<Document> {
+        self.get_bytes(name, |table| {
+            make(table).map(|value| Bytes::from(value.to_string()))
+        })
+    }
+
+    fn get_bytes(&self, name: Name, make: impl FnOnce(&TypeTable) -> Option<Bytes>) -> Option<Document> {
         if let Some(found) = self
             .made
             .lock()
@@ -90,7 +98,7 @@ impl Documents {
             return Some(found.clone());
         }
         // Made outside the lock: two may make the same, which is harmless.
-        let body = Bytes::from(make(self.table)?.to_string());
+        let body = make(self.table)?;
         let document = Document {
             etag: format!("\"{}\"", digest(&[&body])),
             body,
@@ -139,6 +147,21 @@ impl Documents {
     pub(super) fn resources(&self, group: &str, version: &str, headers: &HeaderMap) -> Response<Body> {
         let name = Name::Resources(group.to_owned(), version.to_owned());
         let found = self.get(name, |t| discovery::resource_list(t, group, version));
+        found.map_or_else(missing, |d| tagged(d, "application/json", headers))
+    }
+
+    /// `/openapi/v2`: JSON, or the protobuf that old kubectl and Argo CD ask for.
+    pub(super) fn openapi_v2(&self, headers: &HeaderMap) -> Response<Body> {
+        let accept = headers.get(http::header::ACCEPT).and_then(|v| v.to_str().ok());
+        if accept.is_some_and(|a| a.contains("proto-openapi.spec.v2")) {
+            let make =
+                |table: &TypeTable| Some(Bytes::from(openapi::v2::encode(&openapi::v2::document(table))));
+            let found = self.get_bytes(Name::OpenApiV2Protobuf, make);
+            // With a dot where clients ask with an @, which Go's parser of media types does not take.
+            let content_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+            return found.map_or_else(missing, |d| tagged(d, content_type, headers));
+        }
+        let found = self.get(Name::OpenApiV2, |table| Some(openapi::v2::document(table)));
         found.map_or_else(missing, |d| tagged(d, "application/json", headers))
     }
 

@@ -63,23 +63,23 @@ impl Encoder {
         convert::to(self.served.resource, object.value())
     }
 
-    fn partial(object: &Object) -> String {
+    fn partial(object: &Object, version: &str) -> String {
         let metadata = match serde_json::from_slice::<Head<'_>>(&object.body) {
             Ok(head) => head.metadata.get(),
             // A stored body has metadata; without, there is nothing to show.
             Err(_) => "{}",
         };
         format!(
-            "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/v1\",\"metadata\":{metadata}}}"
+            "{{\"kind\":\"PartialObjectMetadata\",\"apiVersion\":\"meta.k8s.io/{version}\",\"metadata\":{metadata}}}"
         )
     }
 
-    fn row(&self, object: &Object) -> String {
+    fn row(&self, version: &str, object: &Object) -> String {
         let value = self.value(object);
         let cells = Value::Array(table::cells(self.served.resource, &value, self.now));
         let shown = match self.include {
             Include::None => return format!("{{\"cells\":{cells},\"object\":null}}"),
-            Include::Metadata => Self::partial(object),
+            Include::Metadata => Self::partial(object, version),
             Include::Object => value.to_string(),
         };
         format!("{{\"cells\":{cells},\"object\":{shown}}}")
@@ -98,12 +98,26 @@ impl Encoder {
     pub(super) fn one(&self, object: &Object) -> Bytes {
         match self.form {
             Form::Json => self.plain(object),
-            Form::Partial => Bytes::from(Self::partial(object)),
+            Form::Partial => Bytes::from(Self::partial(object, "v1")),
             Form::Table(version) => {
                 let metadata = json!({"resourceVersion": object.revision.to_string()});
                 let columns = table::columns(self.served.resource);
-                Bytes::from(Self::table(version, &metadata, &columns, &[self.row(object)]))
+                Bytes::from(Self::table(
+                    version,
+                    &metadata,
+                    &columns,
+                    &[self.row(version, object)],
+                ))
             }
+        }
+    }
+
+    /// An object as an item of a list: those of built-in kinds do not say their kind again. The store writes apiVersion
+    /// and kind first.
+    fn item<'o>(&self, object: &'o Bytes, head: &[u8]) -> (&'static [u8], &'o [u8]) {
+        match object.strip_prefix(head) {
+            Some(rest) if self.served.resource.is_built_in => (b"{", rest),
+            _ => (b"", object),
         }
     }
 
@@ -123,7 +137,7 @@ impl Encoder {
         }
         let (kind, version) = match self.form {
             Form::Table(version) => {
-                let rows: Vec<String> = objects.map(|o| self.row(o)).collect();
+                let rows: Vec<String> = objects.map(|o| self.row(version, o)).collect();
                 let columns = table::columns(self.served.resource);
                 return Bytes::from(Self::table(version, &metadata, &columns, &rows));
             }
@@ -140,13 +154,24 @@ impl Encoder {
         let head =
             format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":[");
         out.extend_from_slice(head.as_bytes());
+        let resource = self.served.resource;
+        let common = format!(
+            "{{\"apiVersion\":\"{}\",\"kind\":\"{}\",",
+            resource.api_version(),
+            resource.kind
+        );
         for (at, object) in objects.enumerate() {
             if at > 0 {
                 out.push(b',');
             }
             match self.form {
-                Form::Partial => out.extend_from_slice(Self::partial(object).as_bytes()),
-                _ => out.extend_from_slice(&self.plain(object)),
+                Form::Partial => out.extend_from_slice(Self::partial(object, "v1").as_bytes()),
+                _ => {
+                    let body = self.plain(object);
+                    let (start, rest) = self.item(&body, common.as_bytes());
+                    out.extend_from_slice(start);
+                    out.extend_from_slice(rest);
+                }
             }
         }
         out.extend_from_slice(b"]}");
@@ -163,7 +188,12 @@ impl Encoder {
                 } else {
                     Value::Null
                 };
-                Bytes::from(Self::table(version, &metadata, &columns, &[self.row(object)]))
+                Bytes::from(Self::table(
+                    version,
+                    &metadata,
+                    &columns,
+                    &[self.row(version, object)],
+                ))
             }
             _ => self.one(object),
         };
@@ -172,7 +202,7 @@ impl Encoder {
 
     /// A bookmark, newline included.
     pub(super) fn bookmark(&self, revision: u64, initial_end: bool) -> Bytes {
-        let mut metadata = json!({"resourceVersion": revision.to_string(), "creationTimestamp": null});
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }

@@ -281,10 +281,7 @@ impl Api {
             Place::Resources(group, version) => self.documents.resources(group, version, headers),
             Place::OpenApi => self.documents.openapi_index(headers),
             Place::OpenApiOf(group, version) => self.documents.openapi(group, version, query, headers),
-            Place::OpenApiV2 => {
-                let text = "OpenAPI v2 is not served; v3 is, at /openapi/v3";
-                respond::error(&StatusError::new(Reason::NotAcceptable, text))
-            }
+            Place::OpenApiV2 => self.documents.openapi_v2(headers),
             Place::Fleet if people::is_here(request.uri().path()) => match self.people(request, caller).await
             {
                 Ok(answer) => answer,
@@ -316,7 +313,19 @@ impl Api {
         let found = self
             .catalog
             .get(&address.group, &address.version, &address.plural);
-        let served = found.ok_or_else(StatusError::no_such_path)?;
+        let Some(served) = found else {
+            let is_served = |r: &Resource| *r.group == *address.group && *r.version == *address.version;
+            if self.table.resources().iter().any(is_served) {
+                return Err(StatusError::no_such_path());
+            }
+            // No such group: no handler at all, as upstream.
+            let text = Bytes::from_static(b"404 page not found\n");
+            return Ok(respond::bytes(
+                StatusCode::NOT_FOUND,
+                "text/plain; charset=utf-8",
+                text,
+            ));
+        };
         check_address(served, address, verb)?;
         let (head, body) = request.into_parts();
         let headers = &head.headers;
@@ -347,6 +356,7 @@ impl Api {
         let subresource = address.subresource.as_deref();
         let write = |body: Bytes| Write {
             served,
+            verb,
             namespace,
             subresource,
             query,
@@ -384,11 +394,8 @@ impl Api {
                     .await?
             }
             other => {
-                return Err(StatusError::method_not_allowed(
-                    &address.group,
-                    &address.plural,
-                    other,
-                ));
+                tracing::debug!(verb = other, "no such verb");
+                return Err(StatusError::method_not_allowed());
             }
         };
         let named = (verb == "create" && done.code == StatusCode::CREATED).then(|| name_in(&done.body));
@@ -486,7 +493,7 @@ fn elsewhere(resource: &Resource, address: &Address, subresource: &str) -> Statu
     }
     let name = address.name.as_deref().unwrap_or_default();
     let plural = &*resource.plural;
-    let mut error = StatusError::method_not_allowed("", plural, subresource);
+    let mut error = StatusError::method_not_allowed();
     error.message = format!(
         "{subresource} of {plural} {name:?} is not served from here yet: the hub stores templates and runs nothing; ask \
          the cluster that runs it"
@@ -498,13 +505,7 @@ fn elsewhere(resource: &Resource, address: &Address, subresource: &str) -> Statu
 fn check_address(served: &Served, address: &Address, verb: &str) -> Result<(), StatusError> {
     let resource = served.resource;
     let is_named = address.name.is_some();
-    let not_allowed = || {
-        Err(StatusError::method_not_allowed(
-            &resource.group,
-            &resource.plural,
-            verb,
-        ))
-    };
+    let not_allowed = || Err(StatusError::method_not_allowed());
     if let Some(name) = &address.subresource {
         let subresource = resource
             .subresource(name)

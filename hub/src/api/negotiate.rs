@@ -41,7 +41,7 @@ impl Range<'_> {
     }
 }
 
-const TYPES: &str = "application/json, application/json;as=Table, application/json;as=PartialObjectMetadata";
+const TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// Chooses the shape of an answer of objects; the first acceptable range wins, as clients list them in their order.
 ///
@@ -51,10 +51,12 @@ pub(super) fn form(accept: Option<&str>) -> Result<Form, StatusError> {
     let Some(accept) = accept.filter(|a| !a.trim().is_empty()) else {
         return Ok(Form::Json);
     };
+    let mut is_known = false;
     for range in ranges(accept) {
         if !range.is_json() {
             continue;
         }
+        is_known = true;
         let is_meta = range.get("g").is_none_or(|g| g == "meta.k8s.io");
         match (range.get("as"), range.get("v")) {
             (None, _) => return Ok(Form::Json),
@@ -66,7 +68,11 @@ pub(super) fn form(accept: Option<&str>) -> Result<Form, StatusError> {
             _ => {}
         }
     }
-    Err(not_acceptable(TYPES))
+    if is_known {
+        return Err(not_acceptable(TYPES));
+    }
+    let text = format!("406: Not Acceptable\n\nAvailable representations: {TYPES}");
+    Err(StatusError::new(Reason::NotAcceptable, text).with_empty_details())
 }
 
 /// 406.
@@ -125,18 +131,14 @@ pub(super) fn body_kind(content_type: Option<&str>) -> Result<BodyKind, StatusEr
         "" | "application/json" | "*/*" => Ok(BodyKind::Json),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(BodyKind::Yaml),
         "application/vnd.kubernetes.protobuf" => Ok(BodyKind::Protobuf),
-        other => Err(unsupported(
-            other,
-            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-        )),
+        _ => Err(unsupported(TYPES)),
     }
 }
 
 /// 415.
-pub(super) fn unsupported(given: &str, known: &str) -> StatusError {
-    let text = format!(
-        "the body of the request was in an unknown format ({given}) - accepted media types include: {known}"
-    );
+pub(super) fn unsupported(known: &str) -> StatusError {
+    let text =
+        format!("the body of the request was in an unknown format - accepted media types include: {known}");
     StatusError::new(Reason::UnsupportedMediaType, text)
 }
 

@@ -17,19 +17,10 @@ use hub_core::policy::Operation;
 use hub_core::scale;
 use hub_core::status_error::{Cause, Details, Reason, StatusError};
 use hub_core::strict::{self, Findings};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Where the replicas of a built-in workload are.
 const REPLICAS: [&str; 2] = ["spec", "replicas"];
-
-/// The kind of the options of a write, for messages about them.
-fn options_kind(is_patch: bool, is_create: bool) -> &'static str {
-    match (is_patch, is_create) {
-        (true, _) => "PatchOptions",
-        (false, true) => "CreateOptions",
-        (false, false) => "UpdateOptions",
-    }
-}
 
 /// What is wrong with the manager's name, if anything.
 fn check_manager(manager: &str) -> Option<Cause> {
@@ -41,18 +32,44 @@ fn check_manager(manager: &str) -> Option<Cause> {
             field: "fieldManager".to_owned(),
         });
     }
-    let at = manager.chars().position(char::is_control)?;
-    let why = format!("should only contain printable characters (violating character at position {at})");
-    Some(Cause::invalid("fieldManager", &json!(manager), why))
+    let (at, c) = manager.char_indices().find(|(_, c)| c.is_control())?;
+    Some(Cause {
+        reason: "FieldValueInvalid",
+        message: format!(
+            "Invalid value: {}: invalid character U+{:04X} (at position {at})",
+            quoted(manager),
+            u32::from(c)
+        ),
+        field: "fieldManager".to_owned(),
+    })
+}
+
+/// A text in quotes as Go writes it.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{b}' => out.push_str("\\v"),
+            '\u{c}' => out.push_str("\\f"),
+            c if c.is_ascii_control() && !"\n\r\t".contains(c) => {
+                out.push_str(&format!("\\x{:02x}", u32::from(c)))
+            }
+            c => out.extend(c.escape_debug()),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// Refuses `force` and a wrong `fieldManager` where they do not belong.
 ///
 /// # Errors
 /// 422.
-pub(super) fn check_options(write: &Write<'_>, is_patch: bool, is_create: bool) -> Result<(), StatusError> {
+pub(super) fn check_options(write: &Write<'_>) -> Result<(), StatusError> {
     let mut causes = Vec::new();
-    if is_patch && write.query.get("force").is_some_and(|f| !f.is_empty()) {
+    if write.verb == "patch" && write.query.get("force").is_some_and(|f| !f.is_empty()) {
         causes.push(Cause::forbidden(
             "force",
             "may not be specified for non-apply patch",
@@ -62,8 +79,12 @@ pub(super) fn check_options(write: &Write<'_>, is_patch: bool, is_create: bool) 
     if causes.is_empty() {
         return Ok(());
     }
-    let kind = options_kind(is_patch, is_create);
-    Err(StatusError::invalid("meta.k8s.io", kind, "", causes))
+    Err(StatusError::invalid(
+        "meta.k8s.io",
+        write.options_kind(),
+        "",
+        causes,
+    ))
 }
 
 /// An apply as the client sent it.
@@ -261,7 +282,7 @@ impl Api {
         warnings: &[String],
     ) -> Result<Option<Done>, StatusError> {
         let (served, resource) = (write.served, write.served.resource);
-        let is_dry = write.query.dry_run()?;
+        let is_dry = write.dry_run()?;
         let mut warnings = warnings.to_vec();
         let text = |pointer: &str| {
             let value = applied.config.pointer(pointer).and_then(Value::as_str);
@@ -269,7 +290,9 @@ impl Api {
         };
         let uid = text("/metadata/uid");
         if !uid.is_empty() {
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
             return Err(StatusError::conflict(
                 &resource.group,
                 &resource.plural,
@@ -277,12 +300,18 @@ impl Api {
                 why,
             ));
         }
-        if !text("/metadata/resourceVersion").is_empty() {
-            return Err(StatusError::stale(&resource.group, &resource.plural, name));
-        }
         let mut object = self.applied(write, None, applied)?;
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            // It says nothing about an object that is not there.
+            metadata.remove("resourceVersion");
+        }
         match admission::name_of(&object) {
-            "" => object["metadata"]["name"] = json!(name),
+            "" => {
+                let text = format!(
+                    "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+                );
+                return Err(StatusError::bad_request(text));
+            }
             given if given != name => {
                 let text =
                     format!("the name of the object ({given}) does not match the name on the URL ({name})");

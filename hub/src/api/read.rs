@@ -86,14 +86,16 @@ pub(super) fn revision_of(query: &Query) -> Result<Option<Revision>, StatusError
     let Some(text) = query.get("resourceVersion") else {
         return Ok(None);
     };
-    let wrong = |_| {
-        StatusError::bad_request(format!(
-            "resourceVersion: Invalid value: {text:?}: must be a number"
-        ))
-    };
     text.parse::<u64>()
         .map(|n| (n > 0).then_some(Revision(n)))
-        .map_err(wrong)
+        .map_err(|_| {
+            let why = format!("resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax");
+            if query.flag("watch") {
+                StatusError::new(Reason::Unknown, why)
+            } else {
+                StatusError::bad_request(format!("invalid resource version: {why}"))
+            }
+        })
 }
 
 /// Rules of `resourceVersionMatch` for lists.
@@ -118,13 +120,13 @@ fn check_options(query: &Query) -> Result<(), StatusError> {
     match rule {
         "NotOlderThan" => Ok(()),
         "Exact" if query.get("resourceVersion") == Some("0") => {
-            forbidden("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"")
+            forbidden("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
         }
         "Exact" => Ok(()),
         other => Err(options_error(Cause::not_supported(
             field,
             &json!(other),
-            &["Exact", "NotOlderThan"],
+            &["Exact", "NotOlderThan", ""],
         ))),
     }
 }

@@ -176,29 +176,33 @@ impl Query {
         let Some(text) = self.get(name) else {
             return Ok(None);
         };
-        let wrong =
-            |_| StatusError::bad_request(format!("{name}: Invalid value: {text:?}: must be a number"));
-        text.parse().map(Some).map_err(wrong)
+        match text.parse::<i64>() {
+            // Below zero is not given.
+            Ok(number) => Ok(u64::try_from(number).ok()),
+            Err(_) => Err(StatusError::bad_request(format!(
+                "strconv.ParseInt: parsing {text:?}: invalid syntax"
+            ))),
+        }
     }
 
     /// Whether the write is a dry run.
     ///
     /// # Errors
     /// 422 for a word that is not `All`.
-    pub(super) fn dry_run(&self) -> Result<bool, StatusError> {
+    pub(super) fn dry_run(&self, options_kind: &str) -> Result<bool, StatusError> {
         match self.get("dryRun") {
             None => Ok(false),
             Some("All") => Ok(true),
-            Some(other) => Err(dry_run_error(other)),
+            Some(other) => Err(dry_run_error(other, options_kind)),
         }
     }
 }
 
 /// 422 for a `dryRun` that is not `All`.
-pub(super) fn dry_run_error(given: &str) -> StatusError {
+pub(super) fn dry_run_error(given: &str, options_kind: &str) -> StatusError {
     use hub_core::status_error::Cause;
-    let cause = Cause::not_supported("dryRun", &serde_json::json!(given), &["All"]);
-    StatusError::invalid("meta.k8s.io", "Options", "", vec![cause])
+    let cause = Cause::not_supported("dryRun", &serde_json::json!([given]), &["All"]);
+    StatusError::invalid("meta.k8s.io", options_kind, "", vec![cause])
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ impl Api {
         if write.encoder()?.form != Form::Json {
             return Err(negotiate::not_acceptable("application/json"));
         }
-        write.query.dry_run()?;
+        write.dry_run()?;
         let mut findings = Findings::default();
         let mut body = decode::parse(write.headers, &write.body, &mut findings)?;
         let warnings = decode::check(self.table, resource, &mut body, findings, write.validation()?)?;

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 /// One write as the client sent it.
 pub(super) struct Write<'a> {
+    pub(super) verb: &'static str,
     pub(super) served: &'a Served,
     /// Namespace of the path, empty for cluster-scoped objects.
     pub(super) namespace: &'a str,
@@ -82,7 +83,11 @@ fn patch_kind(served: &Served, content_type: Option<&str>) -> Result<PatchKind, 
         // As for custom resources: a schema that is not built in has no merge keys.
         "application/strategic-merge-patch+json" if served.resource.is_built_in => Ok(PatchKind::Strategic),
         "application/apply-patch+yaml" => Ok(PatchKind::Apply),
-        other => Err(negotiate::unsupported(other, PATCH_TYPES)),
+        "application/strategic-merge-patch+json" => Err(negotiate::unsupported(PATCH_TYPES)),
+        _ => Err(
+            StatusError::new(Reason::UnsupportedMediaType, "415: Unsupported Media Type")
+                .with_empty_details(),
+        ),
     }
 }
 
@@ -101,7 +106,20 @@ impl Write<'_> {
     }
 
     pub(super) fn validation(&self) -> Result<Validation, StatusError> {
-        Validation::parse(self.query.get("fieldValidation"))
+        Validation::parse(self.query.get("fieldValidation"), self.options_kind())
+    }
+
+    /// Kind of the options of this write, for messages about them.
+    pub(super) fn options_kind(&self) -> &'static str {
+        match self.verb {
+            "create" => "CreateOptions",
+            "patch" => "PatchOptions",
+            _ => "UpdateOptions",
+        }
+    }
+
+    pub(super) fn dry_run(&self) -> Result<bool, StatusError> {
+        self.query.dry_run(self.options_kind())
     }
 
     fn part(&self) -> Part {
@@ -160,10 +178,10 @@ impl Api {
     pub(super) async fn create(&self, write: Write<'_>) -> Result<Done, StatusError> {
         let served = write.served;
         write.encoder()?;
-        check_options(&write, false, true)?;
-        let is_dry = write.query.dry_run()?;
+        check_options(&write)?;
+        let is_dry = write.dry_run()?;
         let mut findings = Findings::default();
-        let mut object = decode::parse(write.headers, &write.body, &mut findings)?;
+        let mut object = decode::parse_as(&served.resource.kind, write.headers, &write.body, &mut findings)?;
         let mut warnings = decode::check(
             self.table,
             served.resource,
@@ -216,9 +234,10 @@ impl Api {
     /// # Errors
     /// Everything that is wrong with it.
     pub(super) async fn update(&self, write: Write<'_>, name: &str) -> Result<Done, StatusError> {
-        check_options(&write, false, false)?;
+        check_options(&write)?;
         let mut findings = Findings::default();
-        let mut object = decode::parse(write.headers, &write.body, &mut findings)?;
+        let kind = &write.served.resource.kind;
+        let mut object = decode::parse_as(kind, write.headers, &write.body, &mut findings)?;
         let warnings = self.check_body(&write, &mut object, findings)?;
         self.change(&write, name, &Change::Whole(object), warnings).await
     }
@@ -233,10 +252,11 @@ impl Api {
         if matches!(kind, PatchKind::Apply) {
             return self.apply(write, name).await;
         }
-        check_options(&write, true, false)?;
+        check_options(&write)?;
         let mut findings = Findings::default();
-        let patch = hub_core::strict::parse(&write.body, &mut findings)
-            .map_err(|why| StatusError::bad_request(format!("error decoding patch: {why}")))?;
+        let patch = hub_core::strict::parse(&write.body, &mut findings).map_err(|why| {
+            StatusError::bad_request(format!("error decoding patch: {}", decode::go_json(&why)))
+        })?;
         let warnings = match write.validation()? {
             Validation::Strict if !findings.is_empty() => {
                 let all: Vec<&str> = findings.all().map(String::as_str).collect();
@@ -282,7 +302,7 @@ impl Api {
     ) -> Result<Done, StatusError> {
         let (served, resource) = (write.served, write.served.resource);
         write.encoder()?;
-        let is_dry = write.query.dry_run()?;
+        let is_dry = write.dry_run()?;
         warnings.extend(notices(served));
         let wish = match write.part() {
             Part::Status => Wish::UpdateStatus,
@@ -378,13 +398,34 @@ impl Api {
             }
             Change::Apply(applied) => (self.applied(write, Some(&base), applied)?, applied.is_pinned()),
         };
+        match change {
+            Change::Whole(_) => {}
+            Change::Patch(PatchKind::Json | PatchKind::Merge, _) => {
+                let patched = new.clone();
+                let checked = self.check_body(write, &mut new, Findings::default());
+                warnings.extend(checked.map_err(|error| misfit(&patched, error))?);
+            }
+            _ => warnings.extend(self.check_body(write, &mut new, Findings::default())?),
+        }
         if !matches!(change, Change::Whole(_)) {
-            warnings.extend(self.check_body(write, &mut new, Findings::default())?);
+            let (given, held) = (uid_of(&new), uid_of(&base));
+            if !given.is_empty() && given != held {
+                // Upstream checks it twice and says it once.
+                let cause = Cause::invalid("metadata.uid", &Value::from(given), "field is immutable");
+                let (resource, causes) = (write.served.resource, vec![cause.clone(), cause]);
+                return Err(StatusError::invalid(
+                    &resource.group,
+                    &resource.kind,
+                    name,
+                    causes,
+                ));
+            }
         }
         if !matches!(change, Change::Apply(_)) {
             self.own(write, Some(&base), &mut new)?;
         }
         if write.is_scale() {
+            check_scale(name, &new)?;
             new = Self::scaled(write, old, &new);
         }
         Ok((new, is_pinned))
@@ -401,9 +442,10 @@ impl Api {
             PatchKind::Json => patch::json::apply(object, patch),
             // Handled before: an apply is merged by ownership.
             PatchKind::Apply => Ok(()),
-            PatchKind::Merge if !patch.is_object() => Err(PatchError::Malformed(
-                "a merge patch of an object is a JSON object".to_owned(),
-            )),
+            PatchKind::Merge if !patch.is_object() => Err(PatchError::Malformed(format!(
+                "error decoding patch: json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                hub_core::strict::json_kind(patch)
+            ))),
             PatchKind::Merge => {
                 patch::merge::apply(object, patch);
                 Ok(())
@@ -435,11 +477,58 @@ fn revision_given(object: &Value) -> Option<&str> {
         .filter(|r| !r.is_empty())
 }
 
+/// A Scale is of its object, and of no fewer than no replicas.
+fn check_scale(name: &str, scale: &Value) -> Result<(), StatusError> {
+    let given = hub_core::admission::name_of(scale);
+    if !given.is_empty() && given != name {
+        let text = format!("the name of the object ({given}) does not match the name on the URL ({name})");
+        return Err(StatusError::bad_request(text));
+    }
+    match scale.pointer("/spec/replicas") {
+        Some(replicas) if replicas.as_i64().is_some_and(|n| n < 0) => {
+            let why = "must be greater than or equal to 0";
+            let cause = Cause::invalid("spec.replicas", replicas, why);
+            Err(StatusError::invalid("autoscaling", "Scale", name, vec![cause]))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn uid_of(object: &Value) -> &str {
+    object
+        .pointer("/metadata/uid")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// An object that a patch made and that is none of its kind.
+fn misfit(patched: &Value, error: StatusError) -> StatusError {
+    if error.reason != Reason::BadRequest {
+        return error;
+    }
+    // Without the sentence that a decoder of bodies puts in front.
+    let why = match error.message.split_once(" cannot be handled as a ") {
+        Some((_, rest)) => rest.split_once(": ").map_or(rest, |(_, why)| why).to_owned(),
+        None => error.message,
+    };
+    let cause = Cause::invalid("patch", &Value::from(patched.to_string()), why);
+    let mut refused = StatusError::invalid("", "", "", vec![cause]);
+    if let Some(details) = &mut refused.details {
+        details.kind.clear();
+    }
+    refused
+}
+
 fn patch_refusal(write: &Write<'_>, name: &str, error: &PatchError) -> StatusError {
     let resource = write.served.resource;
     match error {
         PatchError::Malformed(text) => StatusError::bad_request(text.clone()),
         PatchError::TooLarge(text) => StatusError::new(Reason::RequestEntityTooLarge, text.clone()),
+        PatchError::Refused => {
+            let text = "the server rejected our request due to an error in our request";
+            StatusError::new(Reason::Invalid, text).with_empty_details()
+        }
+        PatchError::Internal(text) => StatusError::new(Reason::Unknown, text.clone()),
         PatchError::DoesNotFit(text) => {
             let cause = Cause {
                 reason: "FieldValueInvalid",

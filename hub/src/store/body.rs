@@ -61,7 +61,14 @@ impl Body {
         let mut json = Vec::with_capacity(1024);
         let mut revision_at = 0;
         json.push(b'{');
-        for (index, (key, field)) in object.iter().enumerate() {
+        // What an object is comes first, so that a list can leave it out of its items.
+        let is_head = |key: &&str| matches!(*key, "apiVersion" | "kind");
+        let head = ["apiVersion", "kind"]
+            .into_iter()
+            .filter_map(|key| Some((key, object.get(key)?)));
+        let rest = object.iter().map(|(key, field)| (key.as_str(), field));
+        let members = head.chain(rest.filter(|(key, _)| !is_head(key)));
+        for (index, (key, field)) in members.enumerate() {
             separate(&mut json, index, key);
             if key != "metadata" {
                 write_value(&mut json, field);

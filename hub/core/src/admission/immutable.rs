@@ -17,6 +17,7 @@ fn fixed(resource: &Resource) -> &'static [&'static str] {
             "/spec/podManagementPolicy",
             "/spec/volumeClaimTemplates",
         ],
+        ("apps", "controllerrevisions") => &["/data"],
         ("batch", "jobs") => &["/spec/selector", "/spec/completionMode"],
         ("", "secrets") => &["/type"],
         ("", "persistentvolumeclaims") => {

@@ -109,6 +109,14 @@ pub(super) fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
                 && key
                     .bytes()
                     .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+            if part == "data"
+                && object
+                    .pointer("/binaryData")
+                    .is_some_and(|b| b.get(key).is_some())
+            {
+                let why = "duplicate of key present in binaryData";
+                causes.push(Cause::invalid(format!("data[{key}]"), &json!(key), why));
+            }
             if key.is_empty() || !is_key || key == "." || key == ".." {
                 let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' \
                            (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";

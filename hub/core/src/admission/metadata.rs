@@ -46,6 +46,9 @@ pub(super) fn generate_name(metadata: &mut Map<String, Value>, suffix: &mut dyn 
     metadata.insert("name".to_owned(), json!(format!("{prefix}{}", suffix())));
 }
 
+/// Finalizers without a domain (source: core validation).
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
 /// Name, labels and annotations.
 pub(super) fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -81,9 +84,14 @@ pub(super) fn check(resource: &Resource, object: &Value) -> Vec<Cause> {
             field: "metadata.annotations".to_owned(),
         });
     }
-    for finalizer in finalizers(object) {
+    for (at, finalizer) in finalizers(object).into_iter().enumerate() {
         if let Err(why) = names::label_key(finalizer) {
             causes.push(Cause::invalid("metadata.finalizers", &json!(finalizer), why));
+        }
+        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            let field = format!("metadata.finalizers[{at}]");
+            causes.push(Cause::invalid(field, &json!(finalizer), why));
         }
     }
     causes
@@ -132,18 +140,20 @@ pub fn check_preconditions(
     revision: Option<&str>,
 ) -> Result<(), StatusError> {
     let name = name_of(object);
-    for (what, wanted, key) in [
-        ("UID", uid, "uid"),
-        ("ResourceVersion", revision, "resourceVersion"),
+    for (what, wanted, key, how) in [
+        ("UID", uid, "uid", "deleted and then recreated"),
+        ("ResourceVersion", revision, "resourceVersion", "modified"),
     ] {
         let found = text(object, &format!("/metadata/{key}"));
         if let Some(wanted) = wanted
             && wanted != found
         {
             let why = format!(
-                "Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). The object \
+                 might have been {how}"
             );
-            return Err(target.conflict(name, &why));
+            let resource = target.resource;
+            return Err(StatusError::conflict(&resource.group, &resource.kind, name, why));
         }
     }
     Ok(())

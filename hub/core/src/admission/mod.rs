@@ -8,14 +8,15 @@ mod kinds;
 mod metadata;
 mod roles;
 mod subresources;
+mod zero;
 
 pub use kinds::{holds_itself, is_protected_namespace, new_namespace};
 pub use metadata::check_preconditions;
 
 use crate::gc::Propagation;
-use crate::status_error::{Cause, StatusError};
+use crate::status_error::{Cause, Reason, StatusError};
 use crate::timestamp;
-use crate::types::Resource;
+use crate::types::{Resource, TypeTable};
 use serde_json::{Map, Value, json};
 
 /// Namespace label that every namespace carries.
@@ -85,7 +86,10 @@ fn has_status(resource: &Resource) -> bool {
 /// Whether objects of a resource count their generations.
 pub fn has_generation(resource: &Resource) -> bool {
     match (&*resource.group, &*resource.plural) {
-        ("", plural) => matches!(plural, "pods" | "services" | "replicationcontrollers"),
+        ("", plural) => matches!(
+            plural,
+            "pods" | "podtemplates" | "services" | "replicationcontrollers"
+        ),
         ("apps", plural) => plural != "controllerrevisions",
         (
             "rbac.authorization.k8s.io" | "coordination.k8s.io" | "events.k8s.io" | "certificates.k8s.io",
@@ -112,11 +116,12 @@ pub fn check_kind(resource: &Resource, object: &mut Value) -> Result<(), StatusE
             members.insert("kind".to_owned(), json!(resource.kind));
         }
         Some(kind) if kind != &*resource.kind => {
-            let text = format!(
-                "{kind} in version {expected:?} cannot be handled as a {}: no kind {kind:?} is registered for this resource",
-                resource.kind
-            );
-            return Err(StatusError::bad_request(text));
+            let given = members
+                .get("apiVersion")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            let given = if given.is_empty() { &expected } else { given };
+            return Err(StatusError::bad_request(other_kind(resource, given, kind)));
         }
         Some(_) => {}
     }
@@ -125,14 +130,39 @@ pub fn check_kind(resource: &Resource, object: &mut Value) -> Result<(), StatusE
             members.insert("apiVersion".to_owned(), json!(expected));
         }
         Some(version) if version != expected => {
-            let text = format!(
-                "the API version in the data ({version}) does not match the expected API version ({expected})"
-            );
-            return Err(StatusError::bad_request(text));
+            return Err(StatusError::bad_request(other_kind(
+                resource,
+                version,
+                &resource.kind,
+            )));
         }
         Some(_) => {}
     }
     Ok(())
+}
+
+/// What Go's decoder says about a body of another kind or version.
+fn other_kind(resource: &Resource, api_version: &str, kind: &str) -> String {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let why = if TypeTable::built_in().type_of_kind(group, version, kind).is_some() {
+        let internal = |group: &str| match group.split('.').next() {
+            None | Some("") => "core".to_owned(),
+            Some(first) => first.to_owned(),
+        };
+        let into = internal(&resource.group);
+        format!(
+            "converting ({version}.{kind}) to ({into}.{}): unknown conversion",
+            resource.kind
+        )
+    } else {
+        format!(
+            "no kind {kind:?} is registered for version {api_version:?} in scheme \"pkg/runtime/scheme.go:111\""
+        )
+    };
+    format!(
+        "{kind} in version {version:?} cannot be handled as a {}: {why}",
+        resource.kind
+    )
 }
 
 /// `metadata` of an object as a map, made if absent.
@@ -186,7 +216,9 @@ pub fn create(
     let resource = target.resource;
     check_kind(resource, &mut object)?;
     if !text(&object, "/metadata/resourceVersion").is_empty() {
-        return Err(StatusError::bad_request(
+        // Upstream's storage refuses it, without a reason.
+        return Err(StatusError::new(
+            Reason::Unknown,
             "resourceVersion should not be set on objects to be created",
         ));
     }
@@ -214,6 +246,11 @@ pub fn create(
         && let Some(members) = object.as_object_mut()
     {
         members.remove("status");
+        if resource.is_built_in
+            && let Some(status) = zero::status(TypeTable::built_in(), resource)
+        {
+            members.insert("status".to_owned(), status);
+        }
     }
     kinds::create(resource, &mut object)?;
     let causes = check(target, &object);

@@ -16,6 +16,17 @@ pub(super) fn status(resource: &Resource, old: &Value, new: &Value) -> Value {
         keep(members, new.get("apiVersion"), "apiVersion");
     }
     keep_fields(&mut out, new);
+    // Built-in kinds let their metadata be annotated and labelled along with it, but for the labels of a Deployment
+    // (source: their status strategies).
+    if resource.is_built_in
+        && !resource.group.starts_with("apiextensions")
+        && let Some(metadata) = out.get_mut("metadata").and_then(Value::as_object_mut)
+    {
+        keep(metadata, new.pointer("/metadata/annotations"), "annotations");
+        if &*resource.plural != "deployments" {
+            keep(metadata, new.pointer("/metadata/labels"), "labels");
+        }
+    }
     if &*resource.group == "certificates.k8s.io" {
         let verdicts: Vec<Value> = conditions(old).filter(|c| is_verdict(c)).cloned().collect();
         let others = conditions(&out).filter(|c| !is_verdict(c)).cloned();

@@ -168,17 +168,6 @@ impl Owners {
         all.into_iter().map(|(id, owned)| entry(id, owned)).collect()
     }
 
-    /// The same owners with the same fields, whenever they took them.
-    pub fn same_fields(&self, other: &Owners) -> bool {
-        self.0.len() == other.0.len()
-            && self.0.iter().all(|(id, owned)| {
-                other
-                    .0
-                    .get(id)
-                    .is_some_and(|o| o.fields == owned.fields && o.api_version == owned.api_version)
-            })
-    }
-
     /// Takes fields from one owner; who owns nothing any more goes.
     pub(super) fn take(&mut self, id: &ManagerId, fields: &FieldSet) {
         if let Some(owned) = self.0.get_mut(id) {
@@ -259,10 +248,13 @@ fn entry(id: &ManagerId, owned: &Owned) -> Value {
     Value::Object(out)
 }
 
-/// Whether a client asks for all ownership to be forgotten: one empty entry.
+/// Whether a client asks for all ownership to be forgotten: no entry in a list that is there, or one empty entry.
 pub(super) fn is_reset(managed: Option<&Value>) -> bool {
-    let entries = managed.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    matches!(entries, [Value::Object(only)] if only.values().all(|v| v.is_null() || v.as_str() == Some("")))
+    let Some(Value::Array(entries)) = managed else {
+        return false;
+    };
+    entries.is_empty()
+        || matches!(entries.as_slice(), [Value::Object(only)] if only.values().all(|v| v.is_null() || v.as_str() == Some("")))
 }
 
 #[cfg(test)]
@@ -294,7 +286,12 @@ mod tests {
             ]
         );
         assert_eq!(Owners::default().encode(), Value::Null);
-        assert!(is_reset(Some(&json!([{}]))) && !is_reset(Some(&json!([]))) && !is_reset(Some(&given)));
+        assert!(
+            is_reset(Some(&json!([{}])))
+                && is_reset(Some(&json!([])))
+                && !is_reset(None)
+                && !is_reset(Some(&given))
+        );
         for bad in [
             json!([{"operation": "x"}]),
             json!([{"operation": "Apply"}]),

@@ -130,7 +130,7 @@ fn list<'s, T: TypeView<'s>>(view: View<T>, kind: ListKind, live: &[Value], conf
     out
 }
 
-/// The object without those fields. What becomes empty by it is gone too.
+/// The object without those fields. What becomes empty by it is null.
 pub(super) fn remove<'s, T: TypeView<'s>>(view: View<T>, value: &Value, gone: &FieldSet) -> Option<Value> {
     if gone.is_empty() {
         return Some(value.clone());
@@ -156,9 +156,9 @@ pub(super) fn remove<'s, T: TypeView<'s>>(view: View<T>, value: &Value, gone: &F
                     Some(node) if node.is_member => {}
                     Some(node) => {
                         let member = view.member(key).map_or(View::Deduced, |(member, _)| member);
-                        if let Some(left) = remove(member, inner, &node.below) {
-                            out.insert(key.clone(), left);
-                        }
+                        // What was emptied stays as null until it was compared: it is not removed itself.
+                        let left = remove(member, inner, &node.below).unwrap_or(Value::Null);
+                        out.insert(key.clone(), left);
                     }
                     None => {
                         out.insert(key.clone(), inner.clone());

@@ -24,6 +24,7 @@ pub use scaled::{to_parent, to_scale};
 pub use set::{FieldSet, FieldsError, Node};
 pub use table_versions::TableVersions;
 pub use types::{Atom, ListKind, Scalar, TableView, TypeView};
+pub use validate::go_text;
 pub use writes::{ApplyError, Conflict, Versions, Writer, apply, track};
 
 use crate::types::Resource;

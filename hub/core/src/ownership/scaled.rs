@@ -1,9 +1,10 @@
 //! Ownership of replicas across the scale subresource: a Scale has one field that counts, which stands for
 //! `spec.replicas` (or the path a definition names) of its workload.
 
-use super::entries::{EntryError, Owned, Owners};
+use super::entries::{EntryError, ManagerId, Owned, Owners};
 use super::set::FieldSet;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 const SCALE_VERSION: &str = "autoscaling/v1";
 const IN_SCALE: [&str; 2] = ["spec", "replicas"];
@@ -40,7 +41,12 @@ pub fn to_parent(
     let mut scale = Owners::decode(scale)?;
     let mut out = Owners::default();
     let replicas_only = FieldSet::of_paths(&[replicas]);
-    for (id, mut owned) in Owners::decode(parent)?.0 {
+    let parent = Owners::decode(parent)?.0;
+    let times: BTreeMap<ManagerId, Option<String>> = parent
+        .iter()
+        .map(|(id, owned)| (id.clone(), owned.time.clone()))
+        .collect();
+    for (id, mut owned) in parent {
         if owned.fields.has_path(replicas) {
             // Entries of the Scale are known by the version of Scale if they are updates.
             let mut in_scale = id.clone();
@@ -58,13 +64,15 @@ pub fn to_parent(
     }
     for (mut id, owned) in scale.0 {
         if owned.fields.has_path(&IN_SCALE) {
+            let known_as = id.clone();
             if !id.api_version.is_empty() {
                 id.api_version = api_version.to_owned();
             }
             let taken = Owned {
                 fields: replicas_only.clone(),
                 api_version: api_version.to_owned(),
-                time: owned.time,
+                // Upstream looks for the time among the object's own entries.
+                time: times.get(&known_as).cloned().flatten(),
             };
             out.0.insert(id, taken);
         }

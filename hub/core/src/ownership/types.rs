@@ -126,7 +126,9 @@ impl<'t> TypeView<'t> for TableView<'t> {
                     None => Atom::Map {
                         is_atomic: is_atomic || of.atomic,
                     },
-                    Some(Special::Raw | Special::FieldsV1) => Atom::Map { is_atomic },
+                    // Content of another kind is one leaf.
+                    Some(Special::Raw) => Atom::Map { is_atomic: true },
+                    Some(Special::FieldsV1) => Atom::Map { is_atomic },
                     Some(
                         Special::Json
                         | Special::SchemaOrBool

@@ -35,21 +35,23 @@ pub(super) fn joined(errors: &[String]) -> String {
     }
 }
 
+/// A value as Go prints it in messages.
+pub fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_text).collect::<Vec<_>>().join(" ")),
+        Value::Object(map) => {
+            let members: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", go_text(v))).collect();
+            format!("map[{}]", members.join(" "))
+        }
+        other => other.to_string(),
+    }
+}
+
 /// A value as Go prints it behind a pointer.
 fn go(value: &Value) -> String {
-    fn inner(value: &Value) -> String {
-        match value {
-            Value::Null => "<nil>".to_owned(),
-            Value::String(text) => text.clone(),
-            Value::Array(items) => format!("[{}]", items.iter().map(inner).collect::<Vec<_>>().join(" ")),
-            Value::Object(map) => {
-                let members: Vec<String> = map.iter().map(|(k, v)| format!("{k}:{}", inner(v))).collect();
-                format!("map[{}]", members.join(" "))
-            }
-            other => other.to_string(),
-        }
-    }
-    format!("&{{{}}}", inner(value))
+    format!("&{{{}}}", go_text(value))
 }
 
 fn go_type(value: &Value) -> &'static str {

@@ -349,7 +349,6 @@ fn apply_once<'s, V: Versions<'s>>(
         let nothing = Value::Object(serde_json::Map::new());
         owners = update(versions, &first, &nothing, &base, owners);
     }
-    let former = owners.clone();
     let id = writer.id(Operation::Apply);
     let merged = merge(view, &base, config);
     let last = owners.0.remove(&id);
@@ -368,10 +367,13 @@ fn apply_once<'s, V: Versions<'s>>(
     settle(&mut owners, &id, &mut compared, force)?;
     let never = server_fields();
     owners.take(&id, &never);
-    let is_noop = super::items::equal(&base, &new) && owners.same_fields(&former);
-    if !is_noop && let Some(owned) = owners.0.get_mut(&id) {
+    // Fields that only change hands do not change the time, as upstream.
+    if !super::items::equal(&base, &new)
+        && let Some(owned) = owners.0.get_mut(&id)
+    {
         owned.time = Some(timestamp::format(writer.now));
     }
+    restore_structs(view, &mut new);
     if let Some(metadata) = new.as_object_mut()
         && !metadata.contains_key("metadata")
     {
@@ -379,6 +381,28 @@ fn apply_once<'s, V: Versions<'s>>(
     }
     set_managed(&mut new, owners.encode());
     Ok(new)
+}
+
+/// Structs that are no pointers in Go come back empty where pruning left nothing; the nulls of all else go later.
+fn restore_structs<'s, T: TypeView<'s>>(view: View<T>, value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (key, inner) in members.iter_mut() {
+                if inner.is_null()
+                    && let Some(zero @ Value::Object(_)) = view.zero(key)
+                {
+                    *inner = zero.clone();
+                }
+                if let Some((member, _)) = view.member(key) {
+                    restore_structs(member, inner);
+                }
+            }
+        }
+        Value::Array(items) => items
+            .iter_mut()
+            .for_each(|item| restore_structs(view.items(), item)),
+        _ => {}
+    }
 }
 
 /// Takes from the others what the apply decides otherwise, or says who they are.

@@ -15,13 +15,27 @@ pub fn apply(object: &mut Value, patch: &Value) -> Result<(), PatchError> {
             "The allowed maximum operations in a JSON patch is {MAX_JSON_PATCH_OPERATIONS}, got {count}"
         )));
     }
-    let operations: json_patch::Patch = serde_json::from_value(patch.clone())
-        .map_err(|why| PatchError::Malformed(format!("error decoding patch: {why}")))?;
-    json_patch::patch(object, &operations).map_err(|why| {
-        PatchError::DoesNotFit(format!(
-            "the server rejected our request due to an error in our request: {why}"
-        ))
-    })
+    let Value::Array(operations) = patch else {
+        return Err(PatchError::Malformed(format!(
+            "error decoding patch: json: cannot unmarshal {} into Go value of type []handlers.jsonPatchOp",
+            crate::strict::json_kind(patch)
+        )));
+    };
+    for operation in operations {
+        let mut operation: json_patch::PatchOperation =
+            serde_json::from_value(operation.clone()).map_err(|_| PatchError::Refused)?;
+        // Upstream's library replaces what is not there by adding it.
+        if let json_patch::PatchOperation::Replace(replace) = &operation
+            && object.pointer(replace.path.as_str()).is_none()
+        {
+            operation = json_patch::PatchOperation::Add(json_patch::AddOperation {
+                path: replace.path.clone(),
+                value: replace.value.clone(),
+            });
+        }
+        json_patch::patch(object, &[operation]).map_err(|_| PatchError::Refused)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -38,10 +52,10 @@ mod tests {
         assert_eq!(object, json!({"a": {}, "l": [1, 2, 3]}));
 
         let test = json!([{"op": "test", "path": "/l/0", "value": 9}]);
-        assert!(matches!(
-            apply(&mut object, &test),
-            Err(PatchError::DoesNotFit(_))
-        ));
+        assert!(matches!(apply(&mut object, &test), Err(PatchError::Refused)));
+        let new = json!([{"op": "replace", "path": "/a/new", "value": 9}]);
+        assert_eq!(apply(&mut object, &new), Ok(()));
+        assert_eq!(object["a"]["new"], 9);
         assert!(matches!(
             apply(&mut object, &json!({"a": 1})),
             Err(PatchError::Malformed(_))

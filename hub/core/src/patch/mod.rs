@@ -1,5 +1,5 @@
 //! The patch kinds of the API: JSON patch (RFC 6902), JSON merge patch (RFC 7386), strategic merge patch. Server-side
-//! apply is not served yet: its content type is refused.
+//! apply is in [`crate::ownership`].
 
 pub mod json;
 pub mod merge;
@@ -14,6 +14,12 @@ pub enum PatchError {
     /// It is well-formed but does not fit the object (failed test, missing path): 422.
     #[error("{0}")]
     DoesNotFit(String),
+    /// An operation of a JSON patch that fails or is none: 422 without a word about it, as upstream.
+    #[error("an operation of the patch fails")]
+    Refused,
+    /// What upstream answers with 500: a list item without its key, a directive that is none.
+    #[error("{0}")]
+    Internal(String),
     /// More operations than allowed: 413.
     #[error("{0}")]
     TooLarge(String),

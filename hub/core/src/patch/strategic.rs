@@ -3,6 +3,7 @@
 //! Behaviour follows apimachinery `strategicpatch.StrategicMergePatch`, order of list items included.
 
 use super::PatchError;
+use crate::ownership::go_text;
 use crate::types::{Field, Patch, Shape, TypeId, TypeTable};
 use serde_json::{Map, Value};
 
@@ -79,7 +80,14 @@ impl<'a> Merge<'a> {
             match directive.as_str() {
                 Some("replace") => *target = patch,
                 Some("delete") => target.clear(),
-                _ => return Err(malformed(format!("unknown patch type {directive} in map"))),
+                other => {
+                    let kind = other.unwrap_or_default().to_owned();
+                    patch.insert(PATCH.to_owned(), directive);
+                    let map = go_text(&Value::Object(patch));
+                    return Err(PatchError::Internal(format!(
+                        "unknown patch type: {kind} in map: {map}"
+                    )));
+                }
             }
             return Ok(());
         }
@@ -208,7 +216,12 @@ impl<'a> Merge<'a> {
                     old.retain(|o| o.get(key) != Some(wanted));
                 }
                 Some("replace") => replace = true,
-                _ => return Err(malformed(format!("unknown patch type {directive} in list"))),
+                other => {
+                    let (kind, map) = (other.unwrap_or_default(), go_text(&item));
+                    return Err(PatchError::Internal(format!(
+                        "unknown patch type: {kind} in map: {map}"
+                    )));
+                }
             }
         }
         if replace {
@@ -238,8 +251,10 @@ fn inner(shape: &Shape) -> Schema<'_> {
 }
 
 fn key_of<'v>(item: &'v Value, key: &str) -> Result<&'v Value, PatchError> {
-    item.get(key)
-        .ok_or_else(|| malformed(format!("map: {item} does not contain declared merge key: {key}")))
+    item.get(key).ok_or_else(|| {
+        let item = go_text(item);
+        PatchError::Internal(format!("map: {item} does not contain declared merge key: {key}"))
+    })
 }
 
 fn retain_keys(target: &mut Members, patch: &mut Members) -> Result<(), PatchError> {
@@ -449,7 +464,10 @@ mod tests {
             pod(json!({"$setElementOrder/containers": [{"name": "a"}], "containers": [{"name": "z"}]})),
         ] {
             assert!(
-                matches!(merged(live.clone(), patch.clone()), Err(PatchError::Malformed(_))),
+                matches!(
+                    merged(live.clone(), patch.clone()),
+                    Err(PatchError::Malformed(_) | PatchError::Internal(_))
+                ),
                 "{patch}"
             );
         }

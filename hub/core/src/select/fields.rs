@@ -30,7 +30,7 @@ impl FieldSelector {
             let term = field_term(&part)
                 .ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{part}'"))?;
             if !known_field(group, plural, &term.field) {
-                return Err(format!("field label not supported: {}", term.field));
+                return Err(unknown_field(group, plural, &term.field));
             }
             terms.push(term);
             if terms.len() > MAX_SELECTOR_REQUIREMENTS {
@@ -82,6 +82,23 @@ impl FieldSelector {
             (value == t.value) == t.equal
         })
     }
+}
+
+/// The core kinds that word it themselves (source: `core/v1` conversions).
+fn unknown_field(group: &str, plural: &str, field: &str) -> String {
+    let own = [
+        "pods",
+        "replicationcontrollers",
+        "events",
+        "namespaces",
+        "secrets",
+        "services",
+        "nodes",
+    ];
+    if group.is_empty() && own.contains(&plural) {
+        return format!("field label not supported: {field}");
+    }
+    format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
 }
 
 /// Splits at commas that no backslash escapes.

@@ -114,19 +114,19 @@ impl Parser {
                 requirement(key, Operator::Exists, Vec::new())
             }
             Some(Token::Equals) => {
-                let value = self.value();
+                let value = self.value()?;
                 requirement(key, Operator::In, vec![value])
             }
             Some(Token::NotEquals) => {
-                let value = self.value();
+                let value = self.value()?;
                 requirement(key, Operator::NotIn, vec![value])
             }
             Some(Token::Greater) => {
-                let value = self.value();
+                let value = self.value()?;
                 requirement(key, Operator::Greater, vec![value])
             }
             Some(Token::Less) => {
-                let value = self.value();
+                let value = self.value()?;
                 requirement(key, Operator::Less, vec![value])
             }
             Some(Token::Word(word)) if word == "in" || word == "notin" => {
@@ -149,13 +149,19 @@ impl Parser {
     }
 
     /// The value after `=`; it may be missing (`a=`).
-    fn value(&mut self) -> String {
-        if let Some(Token::Word(word)) = self.peek() {
-            let word = word.clone();
-            self.at += 1;
-            return word;
+    fn value(&mut self) -> Result<String, SelectorError> {
+        match self.peek() {
+            None | Some(Token::Comma) => Ok(String::new()),
+            Some(_) => self.word("identifier"),
         }
-        String::new()
+    }
+
+    /// A value of a set, which may be empty.
+    fn listed(&mut self) -> Result<String, SelectorError> {
+        match self.peek() {
+            Some(Token::Comma | Token::Close) => Ok(String::new()),
+            _ => self.word("',', ')' or identifier"),
+        }
     }
 
     fn set(&mut self) -> Result<Vec<String>, SelectorError> {
@@ -170,7 +176,7 @@ impl Parser {
         }
         let mut values = Vec::new();
         loop {
-            values.push(self.value());
+            values.push(self.listed()?);
             match self.next() {
                 Some(Token::Comma) => {}
                 Some(Token::Close) => return Ok(values),

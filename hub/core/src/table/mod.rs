@@ -9,6 +9,7 @@ mod cluster;
 mod core;
 mod network;
 pub(crate) mod path;
+mod revision;
 mod workload;
 
 pub use cell::Row;
@@ -63,6 +64,10 @@ fn built_in(resource: &Resource) -> Option<&'static [Printed]> {
         ("networking.k8s.io", "ingresses") => network::INGRESS,
         ("networking.k8s.io", "ingressclasses") => network::INGRESS_CLASS,
         ("networking.k8s.io", "networkpolicies") => network::NETWORK_POLICY,
+        ("", "podtemplates") => revision::POD_TEMPLATE,
+        ("apps", "controllerrevisions") => revision::CONTROLLER_REVISION,
+        ("discovery.k8s.io", "endpointslices") => revision::ENDPOINT_SLICE,
+        ("", "limitranges") => core::CREATED_AT,
         ("", "configmaps") => core::CONFIG_MAP,
         ("", "secrets") => core::SECRET,
         ("", "namespaces") => core::NAMESPACE,

@@ -359,6 +359,11 @@ impl TypeTable {
         &self.types[id.0 as usize]
     }
 
+    /// All types, by name.
+    pub fn types(&self) -> &[Type] {
+        &self.types
+    }
+
     /// A type by its OpenAPI model name.
     pub fn type_named(&self, name: &str) -> Option<TypeId> {
         self.type_names.get(name).copied()

@@ -84,7 +84,7 @@ impl Api {
             "creationTimestamp": UnixSeconds(now).rfc3339()});
         body["spec"]["audiences"] = json!(claims.audiences);
         body["spec"]["expirationSeconds"] = json!(ask.seconds);
-        let is_dry = write.query.dry_run()?;
+        let is_dry = write.dry_run()?;
         body["status"] = json!({"token": if is_dry { "" } else { token.as_str() },
             "expirationTimestamp": UnixSeconds(claims.expires).rfc3339()});
         Ok(Done {

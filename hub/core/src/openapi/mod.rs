@@ -1,6 +1,8 @@
 //! OpenAPI v3 documents of each group version, made from the type table: schemas with the extensions that merge tools
 //! read, and the paths by which kubectl finds a kind and learns that the server validates fields.
 
+pub mod v2;
+
 use crate::types::{Field, Plain, Resource, Shape, Special, Type, TypeId, TypeTable};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -219,12 +221,13 @@ fn write_parameters() -> Vec<Value> {
 
 /// Content types of patches; kubectl sends a strategic merge patch where it is offered.
 fn patch_types(is_built_in: bool) -> &'static [&'static str] {
-    const ALL: [&str; 3] = [
+    const ALL: [&str; 4] = [
+        "application/apply-patch+yaml",
         "application/json-patch+json",
         "application/merge-patch+json",
         "application/strategic-merge-patch+json",
     ];
-    if is_built_in { &ALL } else { &ALL[..2] }
+    if is_built_in { &ALL } else { &ALL[..3] }
 }
 
 /// Operations of one resource and its subresources.
