@@ -283,7 +283,10 @@ mod tests {
         assert!(query.flag("watch") && !query.flag("none"));
         assert_eq!(query.number("limit"), Ok(Some(5)));
         assert_eq!(query.get("empty"), None);
-        assert_eq!(query.dry_run().expect_err("unknown word").code(), 422);
+        assert_eq!(
+            query.dry_run("CreateOptions").expect_err("unknown word").code(),
+            422
+        );
         assert!(Query::parse("limit=x").number("limit").is_err());
     }
 }

@@ -49,6 +49,16 @@ fn old(schema: Value) -> Value {
                         json!(to.replace("#/components/schemas/", "#/definitions/"))
                     }
                     ("default", _) => value,
+                    // Names of fields, which may be any of these words.
+                    ("properties", Value::Object(_)) => match value {
+                        Value::Object(fields) => Value::Object(
+                            fields
+                                .into_iter()
+                                .map(|(name, field)| (name, old(field)))
+                                .collect(),
+                        ),
+                        other => other,
+                    },
                     _ => old(value),
                 };
                 out.insert(key, value);
@@ -159,7 +169,11 @@ mod tests {
     fn definitions_are_in_the_words_of_v2() {
         let document = document(TypeTable::built_in());
         let text = document.to_string();
-        assert!(!text.contains("#/components/") && !text.contains("oneOf") && !text.contains("allOf"));
+        assert!(
+            !text.contains("#/components/") && !text.contains("\"oneOf\":[") && !text.contains("\"allOf\":[")
+        );
+        let props = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+        assert!(document["definitions"][props]["properties"]["oneOf"].is_object());
         let spec = &document["definitions"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
         assert_eq!(spec["x-kubernetes-patch-merge-key"], "name");
         assert_eq!(

@@ -74,6 +74,11 @@ mod tests {
         let escaped = FieldSelector::parse(r"metadata.name=a\,b\=c", "", "pods").expect("escapes");
         assert_eq!(escaped.exact_name(), Some("a,b=c"));
         let error = FieldSelector::parse("spec.foo=1", "apps", "deployments").expect_err("unknown field");
+        assert!(
+            error.starts_with("\"spec.foo\" is not a known field selector"),
+            "{error}"
+        );
+        let error = FieldSelector::parse("spec.foo=1", "", "pods").expect_err("unknown field");
         assert_eq!(error, "field label not supported: spec.foo");
         assert!(FieldSelector::parse("nothing", "", "pods").is_err());
     }

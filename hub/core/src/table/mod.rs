@@ -66,7 +66,6 @@ fn built_in(resource: &Resource) -> Option<&'static [Printed]> {
         ("networking.k8s.io", "networkpolicies") => network::NETWORK_POLICY,
         ("", "podtemplates") => revision::POD_TEMPLATE,
         ("apps", "controllerrevisions") => revision::CONTROLLER_REVISION,
-        ("discovery.k8s.io", "endpointslices") => revision::ENDPOINT_SLICE,
         ("", "limitranges") => core::CREATED_AT,
         ("", "configmaps") => core::CONFIG_MAP,
         ("", "secrets") => core::SECRET,

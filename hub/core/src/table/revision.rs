@@ -1,11 +1,8 @@
-//! Columns of pod templates, controller revisions and endpoint slices.
+//! Columns of pod templates and controller revisions.
 
 use super::cell::{Row, Show};
 use super::{AGE, NAME, Printed, narrow};
 use serde_json::Value;
-
-/// Endpoints that are named; the others are counted (source: the printer of endpoint slices).
-const SHOWN: usize = 3;
 
 pub(super) const POD_TEMPLATE: &[Printed] = &[
     NAME,
@@ -24,24 +21,6 @@ pub(super) const CONTROLLER_REVISION: &[Printed] = &[
     NAME,
     narrow("Controller", "string", controller),
     narrow("Revision", "string", |r| r.int("/revision").into()),
-    AGE,
-];
-
-pub(super) const ENDPOINT_SLICE: &[Printed] = &[
-    NAME,
-    narrow("AddressType", "string", |r| r.text("/addressType").show()),
-    narrow("Ports", "string", |r| {
-        let ports = r.list("/ports").iter().map(|p| match p["port"].as_i64() {
-            Some(port) => port.to_string(),
-            None => "*".to_owned(),
-        });
-        listed(ports.collect())
-    }),
-    narrow("Endpoints", "string", |r| {
-        let endpoints = r.list("/endpoints").iter();
-        let addresses = endpoints.flat_map(|e| e["addresses"].as_array().into_iter().flatten());
-        listed(addresses.filter_map(Value::as_str).map(str::to_owned).collect())
-    }),
     AGE,
 ];
 
@@ -64,12 +43,4 @@ fn controller(r: &Row) -> Value {
         owner["name"].as_str().unwrap_or_default()
     )
     .show()
-}
-
-fn listed(all: Vec<String>) -> Value {
-    match all.len() {
-        0 => "<unset>".show(),
-        n if n > SHOWN => format!("{} + {} more...", all[..SHOWN].join(","), n - SHOWN).show(),
-        _ => all.join(",").show(),
-    }
 }

@@ -72,7 +72,7 @@ async fn field_validation() {
             &json!({"dat": {}}),
         )
         .await;
-    assert_eq!(patched.code, 400, "{}", patched.body);
+    assert_eq!(patched.code, 422, "{}", patched.body);
     let wrong = hub
         .post(
             DEPLOYMENTS,
@@ -174,10 +174,10 @@ async fn patches() {
         ),
         ("json", json!({"op": "x"}), 400),
         ("merge", json!([]), 400),
-        ("strategic-merge", json!({"spec": {"$patch": "smash"}}), 400),
+        ("strategic-merge", json!({"spec": {"$patch": "smash"}}), 500),
         ("merge", json!({"metadata": {"resourceVersion": "1"}}), 409),
         ("merge", json!({"metadata": {"name": "other"}}), 400),
-        ("merge", json!({"spec": {"replicas": "many"}}), 400),
+        ("merge", json!({"spec": {"replicas": "many"}}), 422),
     ];
     for (kind, patch, code) in refusals {
         let answer = hub.patch(&path, kind, &patch).await;
