@@ -44,10 +44,11 @@ impl Server {
     /// # Errors
     /// The store refuses.
     pub async fn hub(folder: &std::path::Path) -> Result<Server> {
-        let folder = &folder.join("hub");
-        hub::store::Store::create(folder)?;
-        let store = hub::store::Store::open(folder, hub::clock::wall())?;
-        let api = Api::new(store, axum::Router::new());
+        let (folder, now) = (folder.join("hub"), hub::clock::wall());
+        hub::init::init(&folder, &[], SocketAddr::from((Ipv4Addr::LOCALHOST, 1)), now).await?;
+        let store = hub::store::Store::open(&folder, now)?;
+        let keys = hub::keys::Keys::load(&folder, store.fleet())?;
+        let api = Api::new(store, axum::Router::new(), keys.authority()?);
         api.bootstrap().await?;
         tokio::spawn(api.clone().run());
         Ok(Server::Hub(api))
@@ -80,6 +81,7 @@ impl Server {
                 let admin = Identity {
                     user: "admin".to_owned(),
                     groups: vec!["system:masters".to_owned()],
+                    ..Identity::default()
                 };
                 let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
                 let answer = api

@@ -1,14 +1,8 @@
-//! Columns of ServiceAccounts, certificate signing requests, endpoints and webhook configurations.
+//! Columns of certificate signing requests, endpoints and webhook configurations.
 
 use super::cell::{Row, Show};
 use super::{AGE, NAME, Printed, narrow};
 use serde_json::Value;
-
-pub(super) const SERVICE_ACCOUNT: &[Printed] = &[
-    NAME,
-    narrow("Secrets", "integer", |r| count(r.list("/secrets"))),
-    AGE,
-];
 
 pub(super) const SIGNING_REQUEST: &[Printed] = &[
     NAME,

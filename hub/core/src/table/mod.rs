@@ -73,7 +73,6 @@ fn built_in(resource: &Resource) -> Option<&'static [Printed]> {
         ("", "events") => core::EVENT,
         ("coordination.k8s.io", "leases") => core::LEASE,
         ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => core::ROLE_BINDING,
-        ("", "serviceaccounts") => access::SERVICE_ACCOUNT,
         ("", "endpoints") => access::ENDPOINTS,
         ("discovery.k8s.io", "endpointslices") => access::ENDPOINT_SLICE,
         ("certificates.k8s.io", "certificatesigningrequests") => access::SIGNING_REQUEST,

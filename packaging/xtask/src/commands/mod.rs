@@ -37,6 +37,9 @@ enum Task {
     /// The reference's cases, a table per set (arguments: see `conformance --help`).
     #[command(disable_help_flag = true)]
     Conformance(step::Args),
+    /// The differential cases against a real API server: `replay [FILE]`, or `record KUBECONFIG [FILE]` from a member.
+    #[command(disable_help_flag = true)]
+    KubeCases(step::Args),
     /// The main job end to end on this machine: a hub, three real clusters, a cut and a catching up.
     Demo(demo::Args),
     /// What the CI machine does: `.ci/run`.
@@ -59,6 +62,7 @@ impl Cli {
             Task::Sim(args) => step::run("sim", &args),
             Task::Bench(args) => step::run("bench", &args),
             Task::Conformance(args) => step::run("conformance", &args),
+            Task::KubeCases(args) => step::run("kube", &args),
             Task::Demo(args) => demo::run(&args),
             Task::Ci => process::run(&mut Command::new(workspace::root()?.join(".ci/run"))),
             Task::Member(args) => member::run(args),
