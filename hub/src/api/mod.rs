@@ -227,7 +227,15 @@ impl Api {
             let agent = header(request.headers(), &USER_AGENT)
                 .unwrap_or_default()
                 .to_owned();
-            (audit, clock::wall().rfc3339(), request.uri().to_string(), agent)
+            (
+                audit,
+                clock::wall().rfc3339(),
+                request
+                    .uri()
+                    .path_and_query()
+                    .map_or_else(|| path.clone(), ToString::to_string),
+                agent,
+            )
         });
         let (answer, who, reason) = match self.access.admit(identity, request.headers(), &wish) {
             Err(refused) => {

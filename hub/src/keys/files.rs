@@ -80,7 +80,9 @@ fn write(file: &mut File, path: &Path, content: &[u8]) -> Result<(), KeysError> 
 }
 
 fn sync_parent(path: &Path) -> Result<(), KeysError> {
-    let parent = path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
+    // The parent of a bare name is empty: the folder one is in.
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
+    let parent = parent.map_or_else(|| PathBuf::from("."), Path::to_owned);
     File::open(&parent)
         .and_then(|dir| dir.sync_all())
         .map_err(|error| failed("sync", &parent, &error))
