@@ -155,6 +155,7 @@ impl Customized {
             operation,
             cause,
         };
+        let given_up = script.strikes.load(Ordering::Relaxed) >= STRIKES;
         if script.is_given_up() {
             return Err(failed(ScriptError::GivenUp));
         }
@@ -167,7 +168,11 @@ impl Customized {
             .runtime
             .call(&script.text, function_of(operation), arguments, empties, now);
         script.note(&answer);
-        let answer = answer.map_err(failed)?;
+        let answer = answer.map_err(|cause| {
+            // Tried again in vain: nothing new to tell.
+            let known = given_up && cause.was_stopped();
+            failed(if known { ScriptError::GivenUp } else { cause })
+        })?;
         read(answer).map_err(|what| failed(ScriptError::Result(what)))
     }
 }
@@ -289,5 +294,81 @@ pub(crate) fn item(item: &MemberItem) -> Value {
     match &item.status {
         Some(status) => json!({"clusterName": item.cluster, "applied": true, "status": status}),
         None => json!({"clusterName": item.cluster, "applied": false}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health_by(script: &str) -> Customization {
+        Customization {
+            name: "c".to_owned(),
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            scripts: [(Operation::InterpretHealth, Arc::from(script))].into(),
+        }
+    }
+
+    fn cause(answer: Result<bool, InterpretError>) -> Option<ScriptError> {
+        match answer {
+            Err(InterpretError::Script { cause, .. }) => Some(cause),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_script_that_is_stopped_again_and_again_is_given_up_until_it_changes() {
+        let chain = Customized::new(Native::default(), Arc::new(|| UnixSeconds(0)));
+        let pod = json!({"apiVersion": "v1", "kind": "Pod"});
+        assert!(chain.replace(vec![health_by(
+            "function InterpretHealth() while true do end end"
+        )]));
+        for _ in 0..STRIKES {
+            let stopped = cause(chain.interpret_health(&pod)).expect("an error");
+            assert!(stopped.was_stopped(), "{stopped}");
+        }
+        for _ in 0..2 * TRY_AGAIN_EVERY {
+            assert_eq!(cause(chain.interpret_health(&pod)), Some(ScriptError::GivenUp));
+        }
+        assert!(!chain.replace(chain.customizations()), "nothing changed");
+        assert!(chain.replace(vec![health_by("function InterpretHealth() return true end")]));
+        assert_eq!(chain.interpret_health(&pod), Ok(true));
+        assert!(chain.replace(Vec::new()));
+        assert_eq!(chain.interpret_health(&pod), Ok(false), "the built-in rule again");
+    }
+
+    #[test]
+    fn dependencies_of_several_are_united_and_sorted() {
+        let needing = |name: &str, secret: &str| {
+            Customization {
+            name: name.to_owned(),
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            scripts: [(
+                Operation::InterpretDependency,
+                Arc::from(format!(
+                    "function GetDependencies(o) return {{{{apiVersion='v1', kind='Secret', namespace='n', name='{secret}'}},
+                     {{apiVersion='v1', kind='ConfigMap', namespace='n', name='both'}}}} end"
+                )),
+            )]
+            .into(),
+        }
+        };
+        let chain = Customized::new(Native::default(), Arc::new(|| UnixSeconds(0)));
+        chain.replace(vec![needing("b", "x"), needing("a", "y")]);
+        let kind = Kind {
+            api_version: "v1",
+            kind: "Pod",
+        };
+        assert_eq!(
+            chain.answered_by(&kind, Operation::InterpretDependency),
+            ["a", "b"]
+        );
+        let found = chain
+            .get_dependencies(&json!({"apiVersion": "v1", "kind": "Pod"}))
+            .expect("an answer");
+        let names: Vec<_> = found.iter().filter_map(|one| one.name.as_deref()).collect();
+        assert_eq!(names, ["both", "x", "y"]);
     }
 }

@@ -23,7 +23,7 @@ pub enum ScriptError {
     #[error("the script was stopped: it did not end within {STEPS_MAX} steps")]
     OutOfSteps,
     /// It did not answer in time.
-    #[error("the script was stopped: it did not end within {} seconds", WAIT.as_secs())]
+    #[error("the script was stopped: it did not end within {} s", WAIT.as_secs())]
     OutOfTime,
     /// It used up its memory.
     #[error("the script was stopped: it needs more than {MEMORY_BYTES_MAX} bytes of memory")]
@@ -47,9 +47,11 @@ impl ScriptError {
     }
 }
 
-/// First line of an error text, cut to the limit.
+/// First line of an error text, cut to the limit. An address, as of a table that was raised as an error, is left out: it
+/// differs from run to run.
 pub(super) fn short(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
+    let line = line.split(": 0x").next().unwrap_or_default();
     let mut end = line.len().min(ERROR_BYTES_MAX);
     while !line.is_char_boundary(end) {
         end -= 1;

@@ -16,7 +16,7 @@ pub const MEMORY_BYTES_MAX: usize = 48 * 1024 * 1024;
 
 /// How long a caller waits for one run. Only a run on a very busy machine, or one inside a slow library function, meets
 /// this before it has used up its steps.
-pub(super) const WAIT: Duration = Duration::from_secs(2);
+pub(super) const WAIT: Duration = Duration::from_secs(1);
 
 /// Runs whose callers went away and that have not ended yet; beyond, no script runs.
 pub(super) const STUCK_MAX: usize = 4;

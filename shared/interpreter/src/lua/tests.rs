@@ -269,6 +269,19 @@ fn hostile_scripts_end_and_are_named() {
 }
 
 #[test]
+fn errors_tell_no_addresses() {
+    for raised in ["{code = 1}", "F", "print"] {
+        let script = format!("function F() error({raised}) end");
+        let (first, second) = (call(&script, Vec::new()), call(&script, Vec::new()));
+        assert!(
+            matches!(&first, Err(ScriptError::Failed(said)) if !said.contains("0x")),
+            "{first:?}"
+        );
+        assert_eq!(first, second);
+    }
+}
+
+#[test]
 fn a_stopped_script_costs_no_other() {
     let runtime = runtime();
     let bad: Arc<str> = Arc::from("function F() while true do end end");
