@@ -50,7 +50,7 @@ impl Server {
         let keys = hub::keys::Keys::load(&folder, store.fleet())?;
         let api = Api::new(store, axum::Router::new(), keys.authority()?);
         api.bootstrap().await?;
-        tokio::spawn(api.clone().run());
+        // What the hub does by itself stays off: the cases were recorded with the member's controllers stopped.
         Ok(Server::Hub(api))
     }
 
