@@ -3,8 +3,12 @@
 //! Every target has one state with a stable reason code, a message and an age; the worst come first. The same
 //! structure goes over the wire as JSON and is printed as lines.
 
+mod considered;
+
 use serde::{Deserialize, Serialize};
 use shared::reason::{Code, Reason};
+
+pub use considered::{Unit, considered};
 
 /// Everything known about one template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //! the view adds it when read.
 
 use hub_core::plan::TemplatePlan;
+use hub_core::schedule::outcome::{self, Noted};
 use serde_json::{Value, json};
 use shared::reason::Reason;
 
@@ -30,23 +31,14 @@ pub(super) fn with_conditions(mut object: Value, former: Option<&Value>, plan: &
     let now = clock::wall().rfc3339();
     let old_status = former.map_or(&Value::Null, |former| &former["status"]);
     if let Some(scheduled) = &plan.scheduled {
-        let spec_changed =
-            former.is_none_or(|former| former["spec"]["clusters"] != object["spec"]["clusters"]);
-        let word = if scheduled.status { "True" } else { "False" };
-        let last = match &old_status["lastScheduledTime"] {
-            Value::Null => json!(now),
-            _ if spec_changed && scheduled.status => json!(now),
-            last => last.clone(),
+        let noted = Noted {
+            scheduled: scheduled.status,
+            reason: scheduled.reason,
+            message: &scheduled.message,
+            moved: former.is_none_or(|former| former["spec"]["clusters"] != object["spec"]["clusters"]),
         };
         let generation = generation_after(&object, former);
-        object["status"] = json!({
-            "schedulerObservedGeneration": generation,
-            "lastScheduledTime": last,
-            "conditions": [{
-                "type": "Scheduled", "status": word, "reason": scheduled.reason, "message": scheduled.message,
-                "lastTransitionTime": since(condition(old_status, "Scheduled"), word, &now),
-            }],
-        });
+        object["status"] = outcome::status(old_status, generation, &noted, &now);
     }
     rendered(&mut object, old_status, plan, &now);
     object

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use hub_core::plan::{Template, TemplatePlan, World};
 use hub_core::policy::PolicyRef;
+use hub_core::schedule::outcome::{self, About};
 use interpreter::InterpretError;
 use serde_json::{Value, json};
 use shared::ids::Digest;
@@ -48,18 +49,16 @@ impl Reconciler {
                 condition(former) == condition(binding) && clusters(former) == clusters(binding)
             };
             if !former.is_some_and(same) {
-                let placed = plan.notes.iter().find(|note| note.reason == Reason::Scheduled);
-                let result = placed.map_or(String::new(), |note| format!(". Result: {}", note.message));
+                let outcome = match scheduled.status {
+                    true => Ok(plan.targets.as_slice()),
+                    false => Err(scheduled.message.as_str()),
+                };
+                let told = outcome::event(outcome, &scheduled.message);
                 tales.push(Tale {
-                    warning: !scheduled.status,
-                    reason: if scheduled.status {
-                        "ScheduleBindingSucceed"
-                    } else {
-                        "ScheduleBindingFailed"
-                    }
-                    .to_owned(),
-                    message: format!("{}{result}", scheduled.message),
-                    is_change: true,
+                    warning: told.warning,
+                    reason: told.reason.to_owned(),
+                    message: told.message,
+                    is_change: told.on.contains(&About::Binding),
                 });
             }
         }

@@ -6,8 +6,12 @@ use std::sync::Arc;
 use hub_core::aggregate;
 use hub_core::dependencies::{DependencyIndex, Referrer};
 use hub_core::estimate::Resources;
-use hub_core::explain::{Claim, ClusterState, Explanation, Note, ReportFacts, TargetFacts, sort, state};
-use hub_core::plan::{Around, NameIndex, Previous, Template, TemplatePlan, World, plan_template};
+use hub_core::explain::{
+    Claim, ClusterState, Explanation, Note, ReportFacts, TargetFacts, considered, sort, state,
+};
+use hub_core::plan::{
+    Around, NameIndex, Previous, Template, TemplatePlan, World, assess_template, plan_template,
+};
 use hub_core::quota;
 use serde_json::Value;
 use shared::ids::{ClusterName, ObjectKey};
@@ -78,7 +82,7 @@ pub fn explain(
         .collect();
     let held: BTreeSet<ClusterName> = targets.iter().map(|target| target.cluster.clone()).collect();
     let world = reconciler.read_world()?;
-    let mut names = NameIndex::default();
+    let mut names = reconciler.neighbours(former.as_ref());
     let (required, used) = reconciler.around(&world, &template);
     let previous = Previous {
         binding: former.as_ref(),
@@ -89,6 +93,23 @@ pub fn explain(
         },
     };
     let plan = plan_template(&world, &template, previous, &*reconciler.interpreter, &mut names);
+    let (assessed, unit) = assess_template(
+        &world,
+        &template,
+        former.as_ref(),
+        &*reconciler.interpreter,
+        &names,
+    );
+    let wall = clock::wall();
+    let age = |cluster: &str| {
+        let clusters = world.clusters();
+        let place = clusters
+            .binary_search_by(|one| one.name.as_str().cmp(cluster))
+            .ok()?;
+        let seen = clusters.get(place)?.last_seen?;
+        u64::try_from(wall.0.saturating_sub(seen.0)).ok()
+    };
+    let considered = considered(&assessed, &plan.targets, unit, age);
     let status_trouble = reconciler.status_trouble(former.as_ref(), &template, &targets);
     let mut clusters = reconciler.cluster_states(&template.key, &plan, &targets)?;
     sort(&mut clusters);
@@ -100,12 +121,27 @@ pub fn explain(
         generation: i64::try_from(template.generation).unwrap_or(i64::MAX),
         claim: claim(&plan),
         binding: stored.map(|stored| stored.name.clone()),
-        notes: [notes(&plan), status_trouble].concat(),
+        notes: [notes(&plan), considered, status_trouble].concat(),
         clusters,
     })
 }
 
 impl Reconciler {
+    /// The bindings that a template with affinity groups is compared with; none for one without.
+    fn neighbours(&self, binding: Option<&Value>) -> NameIndex {
+        let mut names = NameIndex::default();
+        let Some(binding) = binding.filter(|binding| binding["spec"]["workloadAffinityGroups"].is_object())
+        else {
+            return names;
+        };
+        let resource = ResourceId::new("work.karmada.io", "resourcebindings");
+        let namespace = shared::object::namespace(binding);
+        for other in self.store.list(&resource, Some(namespace)).items {
+            names.note(&other.value());
+        }
+        names
+    }
+
     /// Why the status of the template does not follow what its clusters report, if it does not.
     fn status_trouble(&self, binding: Option<&Value>, template: &Template, targets: &[Target]) -> Vec<Note> {
         let Some(binding) = binding else {
@@ -160,7 +196,7 @@ fn claim(plan: &TemplatePlan) -> Claim {
     }
 }
 
-/// Notes about the whole, clusters that were not chosen included.
+/// Notes about the whole.
 fn notes(plan: &TemplatePlan) -> Vec<Note> {
     let told = plan
         .notes
@@ -176,11 +212,7 @@ fn notes(plan: &TemplatePlan) -> Vec<Note> {
             message: format!("{place}{}", note.message),
         }
     });
-    let refused = plan.refused.iter().map(|(cluster, refusal)| Note {
-        reason: Reason::NoClusterFits.into(),
-        message: format!("{cluster} is not chosen: {refusal}"),
-    });
-    told.chain(refused).collect()
+    told.collect()
 }
 
 impl Reconciler {

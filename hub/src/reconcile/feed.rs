@@ -1,7 +1,9 @@
 //! Follows the store's history and marks what changed. Carries no state: a mark is only a name.
 
 use hub_core::aggregate::SILENT_CLUSTERS_ANNOTATION;
+use hub_core::cluster::Cluster;
 use hub_core::plan::bound_object;
+use hub_core::schedule::trigger;
 use hub_core::templates;
 use serde_json::Value;
 
@@ -74,9 +76,10 @@ impl Reconciler {
         }
         let steers = group == "policy.karmada.io"
             || (group, plural) == ("cluster.karmada.io", "clusters")
+            || (group, plural) == ("scheduling.k8s.io", "priorityclasses")
             || (group, plural) == (interpreter::CUSTOMIZATION_GROUP, templates::CUSTOMIZATIONS);
         let is_template = templates::resource_may_hold_templates(group, plural);
-        if !(is_binding || steers || is_template) || is_only_status(event) {
+        if !(is_binding || steers || is_template) || is_only_status(event) || concerns_nobody(event) {
             return;
         }
         if is_binding {
@@ -99,6 +102,22 @@ pub(super) fn template_key(object: &Object) -> TemplateKey {
         namespace: object.namespace.clone(),
         name: object.name.clone(),
     }
+}
+
+/// Whether a cluster changed in a way that no binding looks at, such as an annotation.
+fn concerns_nobody(event: &Event) -> bool {
+    let (Some(previous), EventKind::Put) = (&event.previous, event.kind) else {
+        return false;
+    };
+    if &*event.object.resource.resource != "clusters" {
+        return false;
+    }
+    let state = |object: &Object| {
+        let value = object.value();
+        (Cluster::read(&value), shared::object::generation(&value))
+    };
+    let ((old, old_generation), (new, new_generation)) = (state(previous), state(&event.object));
+    trigger::cluster_changed((&old, old_generation), (&new, new_generation)) == trigger::Concerns::default()
 }
 
 /// Whether nothing changed but status and bookkeeping of the server: planning it again would give the same.

@@ -72,9 +72,18 @@ impl Reconciler {
             self.mark_world();
         }
         let room = room_facts(&rows);
-        if last.room.replace(room) != Some(room) {
-            // What is placed stays where it is; the next plan of a template looks at the new numbers.
-            self.world_changed.store(true, Ordering::SeqCst);
+        let differs = |cluster: &&String| last.room.get(*cluster) != room.get(*cluster);
+        let changed: BTreeSet<String> = room
+            .keys()
+            .chain(last.room.keys())
+            .filter(differs)
+            .cloned()
+            .collect();
+        if !changed.is_empty() {
+            // What is placed stays where it is; what could not be placed may fit now.
+            self.room_changed.store(true, Ordering::SeqCst);
+            self.room_changed_in(&changed);
+            last.room = room;
         }
         let enrolments = self.store.enrolments()?;
         let revoked: BTreeSet<ClusterName> = enrolments
@@ -177,8 +186,8 @@ pub(super) struct LastLook {
     dark: BTreeSet<ClusterName>,
     /// Who is enrolled and what they serve, as a fingerprint.
     served: Option<u64>,
-    /// What clusters have and use, as a fingerprint.
-    room: Option<u64>,
+    /// What each cluster has and uses, as a fingerprint.
+    room: BTreeMap<String, u64>,
 }
 
 /// The Cluster object of an enrolment, with what the token said of it.

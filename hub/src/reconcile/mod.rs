@@ -28,6 +28,7 @@ mod presence;
 mod quotas;
 mod rebalance;
 mod status;
+mod waiting;
 mod world;
 
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub use status::seen;
 
 use dirty::Dirty;
 use own_writes::OwnWrites;
+use waiting::Waiting;
 
 /// What an operator may set.
 #[derive(Debug, Clone)]
@@ -101,6 +103,10 @@ pub struct Reconciler {
     quotas: Dirty<()>,
     /// Policies, clusters or what clusters serve may differ from the world last read.
     world_changed: AtomicBool,
+    /// Only what clusters have and use differs.
+    room_changed: AtomicBool,
+    /// Templates that could not be placed.
+    waiting: Waiting,
     own_writes: OwnWrites<BindingRef>,
     /// The same for claims that are noted on templates.
     own_claims: OwnWrites<TemplateKey>,
@@ -137,6 +143,8 @@ impl Reconciler {
             rebalancers: Dirty::default(),
             quotas: Dirty::default(),
             world_changed: AtomicBool::new(true),
+            room_changed: AtomicBool::new(false),
+            waiting: Waiting::default(),
             own_writes: OwnWrites::default(),
             own_claims: OwnWrites::default(),
             bound: Mutex::default(),

@@ -4,7 +4,7 @@
 //! transaction, and a binding is removed only after its withdrawals were adopted. A crash in between leaves the
 //! template marked by the next start.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -62,6 +62,8 @@ struct Touched {
     needs: Vec<Dependency>,
     /// It uses less than before.
     freed: bool,
+    /// Priorities that policies gave to templates, other than 0.
+    priorities: HashMap<TemplateKey, i64>,
 }
 
 /// Why a template's plan is not carried out yet; it is marked again.
@@ -132,7 +134,7 @@ impl Reconciler {
             Ok(world) => Some(world),
             Err(error) => return all(error),
         };
-        let jobs = if marked.all {
+        let mut jobs = if marked.all {
             planner.matched.clear();
             match self.all_jobs(planner) {
                 Ok(jobs) => jobs,
@@ -141,12 +143,22 @@ impl Reconciler {
         } else {
             marked.keys.iter().cloned().map(Job::Stored).collect()
         };
+        if !planner.priorities.is_empty() {
+            let priority = |job: &Job| match job {
+                Job::Stored(key) => planner.priorities.get(key).copied().unwrap_or(0),
+                Job::Gone(..) => 0,
+            };
+            jobs.sort_by_cached_key(|job| std::cmp::Reverse(priority(job)));
+        }
         let mut failed = Vec::new();
         for chunk in jobs.chunks(limits::PLANNED_TOGETHER) {
             let mut carried = Vec::new();
             for job in chunk {
                 match self.plan_job(planner, job) {
-                    Ok(Some(planned)) => carried.push((job.clone(), planned)),
+                    Ok(Some(planned)) => {
+                        self.note_planned(planner, job, &planned.plan);
+                        carried.push((job.clone(), planned));
+                    }
                     Ok(None) => {}
                     Err(error) => {
                         report_trouble("plan", "template", &error);
@@ -174,6 +186,26 @@ impl Reconciler {
             self.tell_of_policies(world, &planner.matched).await;
         }
         failed
+    }
+
+    /// Notes what later passes need of a plan: its priority, and what it waits for.
+    fn note_planned(&self, planner: &mut Planner, job: &Job, plan: &TemplatePlan) {
+        match job {
+            Job::Stored(key) => {
+                if plan.priority == 0 {
+                    planner.priorities.remove(key);
+                } else {
+                    planner.priorities.insert(key.clone(), plan.priority);
+                }
+                self.note_waiting(key, plan);
+            }
+            Job::Gone(..) => {
+                if let Some(key) = self.key_of(job) {
+                    planner.priorities.remove(&key);
+                    self.note_waiting(&key, plan);
+                }
+            }
+        }
     }
 
     /// Every template, and what templates that are gone left behind. Names and bindings are learnt anew.

@@ -1,11 +1,14 @@
 //! The world as the planner sees it, read from the store and kept until something in it changes.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use hub_core::cluster::Cluster;
 use hub_core::plan::World;
 use hub_core::templates;
+use hub_core::view::LAST_SEEN;
 use interpreter::Customization;
 use serde_json::{Value, json};
 use shared::wire::{ApiEnablement, Capacity};
@@ -14,14 +17,16 @@ use super::Reconciler;
 use crate::store::fleet::ClusterRow;
 use crate::store::{Listing, ResourceId, StoreError};
 
-/// Kinds a plan reads besides templates: propagation policies, override policies, clusters, quotas.
-const SOURCES: [(&str, &str); 6] = [
+/// Kinds a plan reads besides templates: propagation policies, override policies, clusters, quotas, priority
+/// classes.
+const SOURCES: [(&str, &str); 7] = [
     ("policy.karmada.io", "propagationpolicies"),
     ("policy.karmada.io", "clusterpropagationpolicies"),
     ("policy.karmada.io", "overridepolicies"),
     ("policy.karmada.io", "clusteroverridepolicies"),
     ("cluster.karmada.io", "clusters"),
     ("policy.karmada.io", "federatedresourcequotas"),
+    ("scheduling.k8s.io", "priorityclasses"),
 ];
 
 impl Reconciler {
@@ -30,10 +35,15 @@ impl Reconciler {
     /// # Errors
     /// The store.
     pub(super) fn world(&self, known: Option<Arc<World>>) -> Result<Arc<World>, StoreError> {
-        // The flag goes down before reading: a change during the read raises it again.
+        // The flags go down before reading: a change during the read raises them again.
         let changed = self.world_changed.swap(false, Ordering::SeqCst);
+        let room = self.room_changed.swap(false, Ordering::SeqCst);
         match known {
-            Some(known) if !changed => Ok(known),
+            Some(known) if !changed && !room => Ok(known),
+            Some(known) if !changed => self
+                .read_clusters()
+                .map(|clusters| Arc::new(known.with_clusters(clusters.iter().map(Cluster::read).collect())))
+                .inspect_err(|_| self.room_changed.store(true, Ordering::SeqCst)),
             _ => self
                 .read_world()
                 .inspect_err(|_| self.world_changed.store(true, Ordering::SeqCst)),
@@ -49,8 +59,6 @@ impl Reconciler {
             .store
             .list_many(&SOURCES.map(|(group, plural)| ResourceId::new(group, plural)));
         self.read_customizations();
-        let rows = self.store.all_facts()?;
-        let served = served(&rows);
         let values =
             |listing: &Listing| -> Vec<Value> { listing.items.iter().map(|item| item.value()).collect() };
         let [
@@ -58,8 +66,9 @@ impl Reconciler {
             cluster_propagation,
             overrides,
             cluster_overrides,
-            clusters,
+            _,
             quotas,
+            classes,
         ] = &listings[..]
         else {
             // `list_many` answers one listing for each resource asked for.
@@ -67,27 +76,44 @@ impl Reconciler {
         };
         let propagation = [values(propagation), values(cluster_propagation)].concat();
         let overrides = [values(overrides), values(cluster_overrides)].concat();
-        let mut clusters = values(clusters);
-        for cluster in &mut clusters {
-            let name = shared::object::name(cluster).to_owned();
-            if let Ok(found) = served.binary_search_by(|(other, _)| (*other).cmp(&name)) {
-                // What a cluster serves is a view, not part of the stored object.
-                shared::object::set(
-                    cluster,
-                    &["status", "apiEnablements"],
-                    enablements(served[found].1),
-                );
-            }
-            if let Some(capacity) = capacity_of(&rows, &name) {
-                shared::object::set(cluster, &["status", "resourceSummary"], summary(capacity));
-            }
-        }
+        let clusters = self.read_clusters()?;
         let skipped = self.settings.skipped_namespaces.clone();
-        let world = World::read(&propagation, &overrides, &clusters, skipped).with_quotas(&values(quotas));
+        let world = World::read(&propagation, &overrides, &clusters, skipped)
+            .with_quotas(&values(quotas))
+            .with_priority_classes(&values(classes));
         for (policy, problem) in world.unreadable() {
             tracing::warn!(%policy, %problem, "a stored policy cannot be read and acts on nothing");
         }
         Ok(Arc::new(world))
+    }
+
+    /// The Cluster objects with what their agents reported, and when they were last heard.
+    fn read_clusters(&self) -> Result<Vec<Value>, StoreError> {
+        let stored = self
+            .store
+            .list(&ResourceId::new("cluster.karmada.io", "clusters"), None);
+        let rows = self.store.all_facts()?;
+        let by_name: BTreeMap<&str, &ClusterRow> =
+            rows.iter().map(|row| (row.cluster.as_str(), row)).collect();
+        let clusters = stored.items.iter().map(|item| {
+            let mut cluster = item.value();
+            let Some(row) = by_name.get(item.name.as_str()) else {
+                return cluster;
+            };
+            let mut set = |path: &[&str], value: Value| shared::object::set(&mut cluster, path, value);
+            // What a cluster says is a view, not part of the stored object.
+            if let Some(capacity) = &row.facts.capacity {
+                set(&["status", "resourceSummary"], summary(capacity));
+                if !capacity.apis.is_empty() {
+                    set(&["status", "apiEnablements"], enablements(&capacity.apis));
+                }
+            }
+            if let Some(seen) = row.last_seen {
+                set(&["metadata", "annotations", LAST_SEEN], json!(seen.rfc3339()));
+            }
+            cluster
+        });
+        Ok(clusters.collect())
     }
 }
 
@@ -125,28 +151,20 @@ pub(super) fn world_facts(rows: &[ClusterRow]) -> u64 {
     hasher.finish()
 }
 
-/// What clusters have and use, as a fingerprint. A change of it moves nothing that is placed; it only makes the next plan
-/// look at the new numbers.
-pub(super) fn room_facts(rows: &[ClusterRow]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for row in rows {
-        if let Some(capacity) = &row.facts.capacity {
-            row.cluster.as_str().hash(&mut hasher);
+/// What each cluster has and uses, as a fingerprint. A change of it moves nothing that is placed; it makes the next plan
+/// look at the new numbers, and what could not be placed is tried again.
+pub(super) fn room_facts(rows: &[ClusterRow]) -> BTreeMap<String, u64> {
+    rows.iter()
+        .filter_map(|row| {
+            let capacity = row.facts.capacity.as_ref()?;
+            let mut hasher = DefaultHasher::new();
             (&capacity.allocatable, &capacity.allocated, &capacity.allocating).hash(&mut hasher);
             for model in &capacity.models {
                 (model.grade, model.count).hash(&mut hasher);
             }
-        }
-    }
-    hasher.finish()
-}
-
-fn capacity_of<'a>(rows: &'a [ClusterRow], cluster: &str) -> Option<&'a Capacity> {
-    rows.iter()
-        .find(|row| row.cluster.as_str() == cluster)?
-        .facts
-        .capacity
-        .as_ref()
+            Some((row.cluster.to_string(), hasher.finish()))
+        })
+        .collect()
 }
 
 /// `status.resourceSummary` of a Cluster.

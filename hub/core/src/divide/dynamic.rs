@@ -80,10 +80,12 @@ pub fn by_room(
     let tie = TieRule::for_uid(uid);
     let held = Held::of(candidates, previous);
     let assigned: i64 = held.replicas.iter().sum();
+    // What held something, or is scaled to nothing, keeps its row.
+    let with_empty = !previous.is_empty() || replicas == 0;
     let holding = || candidates.iter().zip(&held.replicas);
     if fresh {
         let rooms = holding().map(|(one, had)| Room::new(one, one.allocatable.saturating_add(*had), false));
-        return divide(how, replicas, rooms.collect(), tie);
+        return divide(how, replicas, rooms.collect(), tie, with_empty);
     }
     if assigned == replicas {
         return Ok(held.shares.into_iter().cloned().collect());
@@ -101,10 +103,10 @@ pub fn by_room(
                 false,
             ))
         });
-        return divide(how, replicas, rooms.collect(), tie);
+        return divide(how, replicas, rooms.collect(), tie, with_empty);
     }
     let rooms = holding().map(|(one, had)| Room::new(one, one.allocatable, *had > 0));
-    let added = divide(how, replicas - assigned, rooms.collect(), tie)?;
+    let added = divide(how, replicas - assigned, rooms.collect(), tie, with_empty)?;
     Ok(merge(added, &held.shares))
 }
 
@@ -128,7 +130,7 @@ impl<'a, 'c> Room<'a, 'c> {
     }
 }
 
-/// Divides `wanted` in proportion to `rooms`, from nothing.
+/// Divides `wanted` in proportion to `rooms`, from nothing. Those that get nothing are left out unless `with_empty`.
 ///
 /// # Errors
 /// It does not fit.
@@ -137,6 +139,7 @@ pub fn divide(
     wanted: i64,
     mut rooms: Vec<Room<'_, '_>>,
     tie: TieRule,
+    with_empty: bool,
 ) -> Result<Vec<Share>, NotEnoughRoom> {
     let free = rooms
         .iter()
@@ -160,7 +163,7 @@ pub fn divide(
         .into_iter()
         .map(|room| (room.candidate, room.free))
         .collect();
-    Ok(by_weights(wanted, weights, tie))
+    Ok(by_weights(wanted, weights, tie, with_empty))
 }
 
 /// Adds per cluster; clusters that only had something before follow, by name.

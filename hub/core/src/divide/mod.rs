@@ -103,8 +103,14 @@ pub fn dispense(new_replicas: i64, weights: &[(String, i64)], initial: &[Share],
         .collect()
 }
 
-/// Divides `replicas` over candidates by their weights, from nothing. Sorted by name.
-pub(crate) fn by_weights(replicas: i64, mut weights: Vec<(&Candidate<'_>, i64)>, tie: TieRule) -> Vec<Share> {
+/// Divides `replicas` over candidates by their weights, from nothing. Sorted by name; those that get nothing are left out
+/// unless `with_empty` says otherwise.
+pub(crate) fn by_weights(
+    replicas: i64,
+    mut weights: Vec<(&Candidate<'_>, i64)>,
+    tie: TieRule,
+    with_empty: bool,
+) -> Vec<Share> {
     if weights.iter().all(|(_, weight)| *weight == 0) {
         return Vec::new();
     }
@@ -120,6 +126,7 @@ pub(crate) fn by_weights(replicas: i64, mut weights: Vec<(&Candidate<'_>, i64)>,
     weights
         .into_iter()
         .zip(seats)
+        .filter(|(_, party)| with_empty || party.seats > 0)
         .map(|((candidate, _), party)| Share {
             cluster: candidate.cluster.name.clone(),
             replicas: party.seats,
@@ -199,7 +206,7 @@ pub fn static_weights(
     if weights.is_empty() {
         weights = candidates.iter().map(|one| (one, 1)).collect();
     }
-    by_weights(replicas, weights, TieRule::for_uid(uid))
+    by_weights(replicas, weights, TieRule::for_uid(uid), true)
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ use crate::cluster::Cluster;
 use crate::dependencies::Referrer;
 use crate::divide::Share;
 use crate::estimate::Resources;
+use crate::explain::Unit;
 use crate::fleet::Fleet;
 use crate::matching::{self, Passed, PassedOver, PolicyIndex};
 use crate::policy::{AnyOverridePolicy, AnyPropagationPolicy, PolicyRef};
@@ -282,6 +283,10 @@ pub struct TemplatePlan {
     pub refused: Vec<(String, Refusal)>,
     /// Clusters whose room decides whether another try can work; empty: it was placed, or room is not what is missing.
     pub waits_for: BTreeSet<String>,
+    /// It was not placed, and another workload of its affinity groups that moves may change that.
+    pub waits_for_peers: bool,
+    /// It belongs to affinity groups and its clusters are others than before, which may help those that wait.
+    pub moves_peers: bool,
     /// Among templates that wait to be planned, those of higher priority go first.
     pub priority: i64,
     /// Reasons for everything else.
@@ -303,6 +308,8 @@ impl TemplatePlan {
             targets: Vec::new(),
             refused: Vec::new(),
             waits_for: BTreeSet::new(),
+            waits_for_peers: false,
+            moves_peers: false,
             priority: 0,
             notes: Vec::new(),
         }
@@ -406,37 +413,34 @@ pub fn plan_template(
     plan
 }
 
-/// What filters and estimates say about every cluster for a template that a policy holds, by name; nothing if none does.
-/// It decides nothing; [`plan_template`] did that by the same rules.
+/// What filters and estimates say about every cluster for a template that a policy holds, by name, and what the estimates
+/// count; nothing if no policy does. It decides nothing; [`plan_template`] did that by the same rules.
 pub fn assess_template(
     world: &World,
     template: &Template,
     binding: Option<&Value>,
     interpreter: &dyn Interpreter,
     names: &NameIndex,
-) -> Vec<Assessment> {
+) -> (Vec<Assessment>, Unit) {
     let former = binding.map(Former::read).unwrap_or_default();
     let inert = template.inert().is_some();
     let decision = match inert {
         true => matching::Decision::default(),
         false => matching::decide(&world.policies, &template.subject(), former.claim.as_ref()),
     };
+    let nothing = (Vec::new(), Unit::Nothing);
     let Some(policy) = decision.holder else {
-        return Vec::new();
+        return nothing;
     };
     let name = binding
         .and_then(|binding| binding["metadata"]["name"].as_str())
         .unwrap_or_default();
-    match wanted::Wanted::read(template, policy, interpreter) {
-        Ok(wanted) => {
-            let peers = wanted.peers(template, name, names);
-            schedule::assess(
-                &world.fleet,
-                &wanted.request(template, policy, &former, peers.as_ref()),
-            )
-        }
-        Err(_) => Vec::new(),
-    }
+    let Ok(wanted) = wanted::Wanted::read(template, policy, interpreter) else {
+        return nothing;
+    };
+    let peers = wanted.peers(template, name, names);
+    let request = wanted.request(template, policy, &former, peers.as_ref());
+    (schedule::assess(&world.fleet, &request), wanted.unit(policy))
 }
 
 /// Withdraws what a deleted template left behind. `held` as in [`Previous`]; `binding` if it is still stored.
@@ -457,8 +461,9 @@ pub fn plan_deletion(
             mode,
         })
         .collect();
-    if binding.is_some() {
+    if let Some(binding) = binding {
         plan.binding = BindingChange::Delete;
+        plan.moves_peers = binding["spec"]["workloadAffinityGroups"].is_object();
     }
     names.forget(key);
     plan

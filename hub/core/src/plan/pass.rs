@@ -132,6 +132,10 @@ impl Pass<'_> {
         plan.priority = self.priority(policy, plan);
         let suspension = merge_suspension(self.former.suspension.as_ref(), policy.spec.suspension.as_ref());
         let result = self.schedule(policy, &wanted, suspension.as_ref(), names, plan);
+        if !wanted.groups.is_empty() {
+            plan.waits_for_peers = plan.scheduled.as_ref().is_some_and(|scheduled| !scheduled.status);
+            plan.moves_peers = plan.targets != self.former.shares;
+        }
         let work = names.work_name(&self.template.key);
         let state = binding::State {
             template: self.template,

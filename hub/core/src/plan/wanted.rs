@@ -6,6 +6,7 @@ use super::binding::Former;
 use super::names::NameIndex;
 use super::template::Template;
 use crate::estimate::{Component, Resources};
+use crate::explain::Unit;
 use crate::policy::AnyPropagationPolicy;
 use crate::schedule::peers::{AffinityGroups, Peers};
 use crate::schedule::{EmptyShares, Request, component};
@@ -66,6 +67,17 @@ impl Wanted {
             wanted.requirements = read.requirements;
         }
         Ok(wanted)
+    }
+
+    /// What estimates count for it.
+    pub(super) fn unit(&self, policy: &AnyPropagationPolicy) -> Unit {
+        if component::are_whole_sets(&self.sets, &policy.spec.placement) {
+            Unit::Sets
+        } else if self.divides {
+            Unit::Replicas
+        } else {
+            Unit::Nothing
+        }
     }
 
     /// What the other members of its groups allow; `None`: it belongs to no group.

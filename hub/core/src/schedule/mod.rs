@@ -286,13 +286,12 @@ pub fn assess(fleet: &Fleet, request: &Request<'_>) -> Vec<Assessment> {
 fn attempt(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, ScheduleError> {
     let asked = Asked::new(request);
     let room = Estimate::new(fleet, request);
-    let mut candidates: Vec<Candidate<'_>> = fleet
-        .clusters()
-        .iter()
-        .enumerate()
-        .filter(|(_, cluster)| filter::all(cluster, &asked).is_ok())
-        .map(|(place, cluster)| candidate(place, cluster, &asked, &room))
-        .collect();
+    let mut candidates: Vec<Candidate<'_>> = Vec::with_capacity(fleet.clusters().len());
+    for (place, cluster) in fleet.clusters().iter().enumerate() {
+        if filter::all(cluster, &asked).is_ok() {
+            candidates.push(candidate(place, cluster, &asked, &room));
+        }
+    }
     if candidates.is_empty() {
         let refused = fleet
             .clusters()
@@ -303,7 +302,9 @@ fn attempt(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, ScheduleError
             refused: refused.collect(),
         });
     }
-    candidates.sort_unstable_by(Candidate::by_rank);
+    if rank_matters(request) {
+        candidates.sort_unstable_by(Candidate::by_rank);
+    }
     let whole_sets = component::are_whole_sets(request.components, request.placement);
     let need = if whole_sets { 1 } else { request.replicas };
     let selected = spread::select(request.placement, candidates, need)?;
@@ -312,6 +313,17 @@ fn attempt(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, ScheduleError
         group: None,
         whole_sets: component::are_counted(request.components.len(), request.placement),
     })
+}
+
+/// Does the order of the candidates matter? Weights alone give the same whatever the order, over all candidates.
+fn rank_matters(request: &Request<'_>) -> bool {
+    let placement = request.placement;
+    let by_weight = matches!(
+        strategy(placement.replica_scheduling.as_ref()),
+        Strategy::DynamicWeight | Strategy::StaticWeight
+    );
+    !(by_weight && request.workload && placement.spread_constraints.is_empty())
+        || request.empty_shares == EmptyShares::Keep
 }
 
 /// The score of a cluster: one that holds the object already is preferred.
@@ -339,3 +351,6 @@ fn candidate<'a>(
         overflow: asked.tier(cluster),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use hub_core::estimate::nodes::{self, Node};
 use hub_core::estimate::quotas::{self, Quota, Scope};
 use hub_core::estimate::{self, Columns, Component, NO_LIMIT, resources};
+use hub_core::fleet::Fleet;
 use hub_core::policy::Requirement;
+use hub_core::quota;
 use interpreter::NodeClaim;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -40,6 +42,13 @@ pub(super) fn answer(case: &Case) -> Answer {
             Answer::Result(json!({"sets": sets}))
         }
         "estimateSetsFromModels" => sets_from_models(input),
+        "collectComponentSets" => collect(input),
+        "bindingResourceUsage" => {
+            let usage = quota::usage(&input["binding"]);
+            let texts: BTreeMap<&String, String> =
+                usage.iter().map(|(name, q)| (name, q.to_string())).collect();
+            Answer::Result(json!({"usage": texts}))
+        }
         "sumComponents" => {
             let sum = estimate::sum(&components(&input["components"]));
             let texts: BTreeMap<&String, String> =
@@ -145,6 +154,32 @@ fn sets_from_models(input: &Value) -> Answer {
             code: "",
         },
     }
+}
+
+/// An answer of an estimator is here what a cluster says of its nodes: room for so many pods. Clusters that say nothing are
+/// bounded by the other estimates alone.
+fn collect(input: &Value) -> Answer {
+    let answered = |name: &String| items(&input["answers"]).find(|answer| answer["cluster"] == **name);
+    let reported = strings(&input["clusters"]).into_iter().filter_map(|name| {
+        let sets = number(&answered(&name)?["sets"]);
+        let mut here =
+            cluster(&json!({"name": name, "summary": {"allocatable": {"pods": NO_LIMIT.to_string()}}}));
+        here.nodes = Some(vec![Node {
+            free_pods: sets,
+            ..Node::default()
+        }]);
+        (sets >= 0).then_some(here)
+    });
+    let fleet = Fleet::new(reported.collect());
+    let one_pod = [Component {
+        replicas: 1,
+        ..Component::default()
+    }];
+    let rows = fleet
+        .clusters()
+        .iter()
+        .map(|here| json!({"name": here.name, "replicas": estimate::sets(here, &one_pod, &[])}));
+    Answer::Result(json!({"targets": rows.collect::<Vec<_>>()}))
 }
 
 /// A node by what is free on it, in the cases' units.

@@ -128,7 +128,7 @@ fn divide_dynamic(input: &Value) -> Answer {
         .iter()
         .map(|one| Room::new(one, one.allocatable, holds(&one.cluster.name)));
     let tie = TieRule::for_uid(&text(&input["uid"]));
-    match dynamic::divide(how, number(&input["targetReplicas"]), rooms.collect(), tie) {
+    match dynamic::divide(how, number(&input["targetReplicas"]), rooms.collect(), tie, true) {
         Ok(mut result) => {
             result.retain(|share| share.replicas > 0);
             Answer::Result(json!({"targets": targets(&result)}))

@@ -18,6 +18,7 @@ mod lazy;
 mod properties;
 mod quotas;
 mod room;
+mod workloads;
 
 fn cluster(name: &str) -> Value {
     json!({"metadata": {"name": name, "labels": {"name": name}}, "spec": {"provider": "p", "region": "r"}})
@@ -101,6 +102,7 @@ impl Hub {
             &Native::default(),
             &self.names,
         )
+        .0
     }
 
     fn plan(&mut self, template: &Value) -> TemplatePlan {
