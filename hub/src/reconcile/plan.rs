@@ -44,6 +44,8 @@ pub(super) struct Planner {
     over_quota: BTreeSet<TemplateKey>,
     /// Policies that selected something in the full pass that runs.
     matched: BTreeSet<PolicyRef>,
+    /// Priorities that policies gave to templates, other than 0.
+    priorities: HashMap<TemplateKey, i64>,
 }
 
 impl Planner {
@@ -62,8 +64,6 @@ struct Touched {
     needs: Vec<Dependency>,
     /// It uses less than before.
     freed: bool,
-    /// Priorities that policies gave to templates, other than 0.
-    priorities: HashMap<TemplateKey, i64>,
 }
 
 /// Why a template's plan is not carried out yet; it is marked again.

@@ -7,7 +7,6 @@ use hub_core::estimate::quotas::{self, Quota, Scope};
 use hub_core::estimate::{self, Columns, Component, NO_LIMIT, resources};
 use hub_core::fleet::Fleet;
 use hub_core::policy::Requirement;
-use hub_core::quota;
 use interpreter::NodeClaim;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -43,12 +42,6 @@ pub(super) fn answer(case: &Case) -> Answer {
         }
         "estimateSetsFromModels" => sets_from_models(input),
         "collectComponentSets" => collect(input),
-        "bindingResourceUsage" => {
-            let usage = quota::usage(&input["binding"]);
-            let texts: BTreeMap<&String, String> =
-                usage.iter().map(|(name, q)| (name, q.to_string())).collect();
-            Answer::Result(json!({"usage": texts}))
-        }
         "sumComponents" => {
             let sum = estimate::sum(&components(&input["components"]));
             let texts: BTreeMap<&String, String> =

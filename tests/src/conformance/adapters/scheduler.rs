@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use hub_core::affinity;
-use hub_core::matching::{self, Claim, PolicyIndex, Subject};
+use hub_core::matching::{self, Subject};
 use hub_core::plan::merge_suspension;
 use hub_core::policy::{
     AnyPropagationPolicy, ClusterAffinity, Placement, Requirement, ResourceSelector, Suspension,
@@ -30,8 +30,6 @@ pub(super) fn answer(case: &Case) -> Answer {
         },
         "selectPolicy" => select_policy(input),
         "resourceSelectorPriority" => selector_priority(input),
-        "policyNameTie" => name_tie(input),
-        "policyDeprioritised" => deprioritised(input),
         "affinityIndex" => affinity_index(input),
         "mergeSuspension" => suspension(&input["binding"], &input["policy"]),
         _ => {
@@ -117,60 +115,6 @@ fn select_policy(input: &Value) -> Answer {
         }
         Err(_) => Answer::error(),
     }
-}
-
-/// A policy for every ConfigMap.
-fn plain_policy(name: &str, priority: &Value, preemption: &str) -> Option<AnyPropagationPolicy> {
-    AnyPropagationPolicy::read(&json!({
-        "metadata": {"name": name, "labels": {"clusterpropagationpolicy.karmada.io/permanent-id": name}},
-        "spec": {"priority": priority, "preemption": preemption,
-                 "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}]},
-    }))
-    .ok()
-}
-
-fn config_map() -> Resource {
-    Resource::read(&json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": "n", "name": "c"}))
-}
-
-fn name_tie(input: &Value) -> Answer {
-    let policies: Option<Vec<_>> = ["a", "b"]
-        .into_iter()
-        .map(|side| plain_policy(&text(&input[side]), &json!(0), "Never"))
-        .collect();
-    let Some(policies) = policies else {
-        return Answer::error();
-    };
-    let resource = config_map();
-    let chosen = matching::select(&policies, &resource.subject());
-    Answer::Result(json!({"winner": chosen.map(|(policy, _)| &policy.reference.name)}))
-}
-
-/// Nothing is queued here: every claim is decided anew when a policy changes. What the reference queues is what takes the
-/// object over from a holder of the new priority and did not from one of the old.
-fn deprioritised(input: &Value) -> Answer {
-    let takes_over = |other: &Value, priority: &Value| -> Option<bool> {
-        let holder = plain_policy("the-holder", priority, "Never")?;
-        let other = plain_policy(
-            &text(&other["name"]),
-            &other["priority"],
-            &text(&other["preemption"]),
-        )?;
-        let claim = Claim {
-            policy: holder.reference.clone(),
-            id: holder.id.clone(),
-        };
-        let resource = config_map();
-        let name = other.reference.clone();
-        let index = PolicyIndex::new([holder, other]);
-        let decision = matching::decide(&index, &resource.subject(), Some(&claim));
-        Some(decision.holder.is_some_and(|policy| policy.reference == name))
-    };
-    let concerned = items(&input["others"]).filter(|other| {
-        takes_over(other, &input["newPriority"]) == Some(true)
-            && takes_over(other, &input["oldPriority"]) == Some(false)
-    });
-    Answer::Result(json!({"requeued": concerned.count()}))
 }
 
 fn selector_priority(input: &Value) -> Answer {
