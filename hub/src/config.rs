@@ -133,6 +133,12 @@ pub struct ServeArgs {
     /// Namespaces that are not sent to the clusters by themselves: `a,b`.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub skipped_propagating_namespaces: Vec<String>,
+    /// Let a ClusterTaintPolicy set NoExecute taints, which evict.
+    #[arg(long)]
+    pub allow_no_execute_taint_policy: bool,
+    /// Let a FederatedResourceQuota hold scheduling back, or only show what is used.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    pub federated_quota_enforcement: bool,
 }
 
 #[cfg(test)]

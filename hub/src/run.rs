@@ -12,6 +12,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tracing_subscriber::EnvFilter;
 
+use hub_core::policy::Switches;
+
 use crate::api::{self, Api};
 use crate::bus::{Bus, RouterBus};
 use crate::config::{Cli, Command, DoctorArgs, InitArgs, KeysCommand, ServeArgs};
@@ -166,6 +168,7 @@ impl Hub {
         let settings = Settings {
             status_grace: args.status_grace,
             skipped_namespaces: args.skipped_propagating_namespaces.clone(),
+            quotas_enforced: args.federated_quota_enforcement,
             ..Settings::default()
         };
         let presence = Arc::new(Presence::new(clock::monotonic(), settings.thresholds));
@@ -188,6 +191,11 @@ impl Hub {
             }),
             keys.authority()?,
         );
+        api.allow(Switches {
+            no_execute_taint_policies: args.allow_no_execute_taint_policy,
+            quotas: args.federated_quota_enforcement,
+            ..Switches::default()
+        });
         let audit = args.data.join(AUDIT);
         api.log_to(api::Audit::open(&audit).with_context(|| format!("audit log in {}", audit.display()))?);
         api.bootstrap().await.context("the first namespaces")?;

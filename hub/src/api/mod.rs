@@ -82,7 +82,7 @@ pub struct Api {
     fleet: Router,
     random: SystemRandom,
     /// What the operator allows.
-    switches: Switches,
+    switches: OnceLock<Switches>,
     /// Creates hold it open; the end of a namespace closes it.
     gate: RwLock<()>,
     pokes: Notify,
@@ -187,7 +187,7 @@ impl Api {
             users: Users::new(store.clone(), authority),
             fleet,
             random: SystemRandom::new(),
-            switches: Switches::default(),
+            switches: OnceLock::new(),
             gate: RwLock::new(()),
             pokes: Notify::new(),
             requests: Places::new(limits::REQUESTS),
@@ -196,6 +196,12 @@ impl Api {
             audit: OnceLock::new(),
             store,
         })
+    }
+
+    /// What the operator allows, from now on; said once.
+    pub fn allow(&self, switches: Switches) {
+        // Two operators would contradict each other: the first word stays.
+        let _first_stays = self.switches.set(switches);
     }
 
     /// Writes a line per write to an audit log from now on; the first log stays.

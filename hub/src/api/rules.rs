@@ -105,7 +105,7 @@ impl Api {
             operation,
             namespace: write.namespace,
             old,
-            switches: self.switches,
+            switches: self.switches.get().copied().unwrap_or_default(),
             stored: self,
             now: clock::wall().0,
         };

@@ -61,6 +61,8 @@ pub struct Settings {
     pub status_grace: Duration,
     /// `--skipped-propagating-namespaces`: namespaces that are not sent to the members by themselves.
     pub skipped_namespaces: Vec<String>,
+    /// `--federated-quota-enforcement`: quotas hold scheduling back, not only show what is used.
+    pub quotas_enforced: bool,
     /// Everything is looked at again this often.
     pub resync_every: Duration,
     /// How long a cluster must be back or away before its condition says so.
@@ -72,6 +74,7 @@ impl Default for Settings {
         Self {
             status_grace: limits::STATUS_GRACE,
             skipped_namespaces: Vec::new(),
+            quotas_enforced: true,
             resync_every: limits::RESYNC_EVERY,
             thresholds: Thresholds::default(),
         }

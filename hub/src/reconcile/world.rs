@@ -78,8 +78,13 @@ impl Reconciler {
         let overrides = [values(overrides), values(cluster_overrides)].concat();
         let clusters = self.read_clusters()?;
         let skipped = self.settings.skipped_namespaces.clone();
+        let quotas = if self.settings.quotas_enforced {
+            values(quotas)
+        } else {
+            Vec::new()
+        };
         let world = World::read(&propagation, &overrides, &clusters, skipped)
-            .with_quotas(&values(quotas))
+            .with_quotas(&quotas)
             .with_priority_classes(&values(classes));
         for (policy, problem) in world.unreadable() {
             tracing::warn!(%policy, %problem, "a stored policy cannot be read and acts on nothing");

@@ -166,8 +166,8 @@ pub fn divide(
     Ok(by_weights(wanted, weights, tie, with_empty))
 }
 
-/// Adds per cluster; clusters that only had something before follow, by name.
-fn merge(mut added: Vec<Share>, held: &[&Share]) -> Vec<Share> {
+/// What clusters get on top of what they hold, added per cluster; clusters that only held something follow, by name.
+pub fn merge(mut added: Vec<Share>, held: &[&Share]) -> Vec<Share> {
     let mut places: HashMap<&str, i64> = held
         .iter()
         .map(|share| (share.cluster.as_str(), share.replicas))

@@ -1,6 +1,7 @@
 //! What policies decide beside placing: priorities, quotas, names of attached bindings, taints as
 //! people type them, and what the Work view shows.
 
+use hub_core::divide::dynamic;
 use hub_core::matching::{self, Claim, PolicyIndex, Subject};
 use hub_core::policy::{self, AnyPropagationPolicy, PolicyRef, ReplicaScheduling};
 use hub_core::schedule::{self, trigger};
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 use super::super::{Answer, Case};
-use super::compact::{items, number, shares, strings, text};
+use super::compact::{items, number, shares, strings, targets, text};
 
 /// Asks the function behind an operation; `None`: it is not one of these.
 pub(super) fn answer(case: &Case) -> Option<Answer> {
@@ -27,6 +28,12 @@ pub(super) fn answer(case: &Case) -> Option<Answer> {
             Answer::Result(
                 json!({"dispatchTo": existing.dispatch_to, "purgeDirectly": existing.purge_directly}),
             )
+        }
+        "binding.mergeClusters" => {
+            let held = shares(&input["old"]);
+            let mut merged = dynamic::merge(shares(&input["new"]), &held.iter().collect::<Vec<_>>());
+            merged.sort();
+            Answer::Result(targets(&merged))
         }
         "binding.replicasChanged" => replicas_changed(input),
         "binding.reschedule" => {
