@@ -141,7 +141,7 @@ async fn field_report_37_control_objects_are_never_sent() {
         .all_targets()
         .unwrap()
         .into_iter()
-        .map(|target| target.entry.key.kind)
+        .map(|target| target.entry.key.kind.clone())
         .collect();
     assert_eq!(sent, ["Deployment"]);
 }
