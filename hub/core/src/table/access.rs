@@ -125,8 +125,6 @@ mod tests {
                 json!("Approved,Issued")
             ]
         );
-        let account = json!({"metadata": {"name": "s"}, "secrets": [{}, {}]});
-        assert_eq!(row("", "serviceaccounts", &account)[1], json!(2));
         let hooks = json!({"metadata": {"name": "h"}, "webhooks": [{}]});
         let plural = "validatingwebhookconfigurations";
         assert_eq!(row("admissionregistration.k8s.io", plural, &hooks)[1], json!(1));
