@@ -73,7 +73,7 @@ impl Reconciler {
             kind: text("/kind"),
             namespace: stored.namespace.clone(),
             name: stored.name.clone(),
-            generation: i64::try_from(shared::object::generation(&object)).unwrap_or(0),
+            generation: shared::object::generation(&object),
             claim: Claim::Holds { objects },
             binding: None,
             notes,

@@ -231,10 +231,10 @@ impl Call {
         let held = standing.len();
         let mut total = held;
         for (entry, canonical) in upserts {
-            if !self.known.contains_key(&place_of(entry, canonical)) {
-                if let Some(refusal) = malformed(cluster, entry, canonical) {
-                    return Ok(Some(refusal));
-                }
+            if !self.known.contains_key(&place_of(entry, canonical))
+                && let Some(refusal) = malformed(cluster, entry, canonical)
+            {
+                return Ok(Some(refusal));
             }
             match standing.slot(&entry.key) {
                 Some(slot) if Some(slot.binding) != self.id => {
