@@ -24,4 +24,5 @@ pub mod rbac;
 pub mod run;
 pub mod standing;
 pub mod status;
+pub mod systemd;
 pub mod why;

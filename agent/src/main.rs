@@ -286,9 +286,10 @@ async fn rbac(args: RbacArgs) -> Result<()> {
         name: args.name,
         ..agent::rbac::Grantee::default()
     };
-    for object in agent::rbac::objects(&guard, &kinds, &to) {
-        println!("---\n{}", serde_json::to_string_pretty(&object)?);
-    }
+    print!(
+        "{}",
+        agent::rbac::printed(&agent::rbac::objects(&guard, &kinds, &to))
+    );
     Ok(())
 }
 

@@ -239,6 +239,12 @@ pub fn objects(guard: &Guard, kinds: &[Served], to: &Grantee) -> Vec<Value> {
     all
 }
 
+/// The objects as one file for `kubectl apply -f -`.
+#[must_use]
+pub fn printed(objects: &[Value]) -> String {
+    objects.iter().map(|o| format!("---\n{o:#}\n")).collect()
+}
+
 /// Anchor and mirror are Secrets whose names begin alike, which RBAC cannot say: all Secrets of the agent's own
 /// namespace, which holds nothing else.
 fn own_rules(to: &Grantee) -> Value {
@@ -306,6 +312,14 @@ mod tests {
             o["kind"] == kind && o["metadata"]["namespace"].as_str().unwrap_or_default() == namespace
         });
         found.map(|o| o["rules"].to_string()).unwrap_or_default()
+    }
+
+    /// `pinnace token create --manifest` prints the shipped file; regenerate it with
+    /// `pinnace-agent rbac > packaging/manifests/rbac.yaml`.
+    #[test]
+    fn the_shipped_file_is_what_the_default_guard_needs() {
+        let all = objects(&Guard::default(), &built_in(), &Grantee::default());
+        assert_eq!(include_str!("../../packaging/manifests/rbac.yaml"), printed(&all));
     }
 
     #[test]

@@ -44,6 +44,7 @@ use crate::member::probe::{self, Probe};
 use crate::problems::Problems;
 use crate::random::Random;
 use crate::standing::{Standing, Turn};
+use crate::systemd::Manager;
 
 /// What `run` is told on the command line.
 #[derive(Debug, Clone)]
@@ -145,6 +146,7 @@ async fn start(options: Options) -> Result<()> {
         random,
         standing: Standing::new(bound),
         problems,
+        manager: Manager::from_env(),
         look,
         confirmed,
         actions: FuturesUnordered::new(),
@@ -258,6 +260,7 @@ struct Shell {
     random: Random,
     standing: Standing,
     problems: Problems,
+    manager: Manager,
     look: Rc<Notify>,
     confirmed: Confirmed,
     actions: FuturesUnordered<Running>,
@@ -276,12 +279,15 @@ impl Shell {
             mut terminate,
             mut interrupt,
         } = signals;
+        self.manager.ready();
         loop {
+            self.manager.turning();
             if let Err(e) = self.turn() {
                 return Err(self.fail(e));
             }
             if self.stopping.is_some() && self.actions.is_empty() {
                 tracing::info!("agent ends");
+                self.manager.stopping();
                 return Ok(());
             }
             let pause = self.pause();
@@ -313,7 +319,10 @@ impl Shell {
         let wake = self.agent.next_wake().map_or(60_000, |at| at.since(now));
         // An engine that may not act yet is not asked in a tight loop.
         let least = if self.standing.is_right() { 1 } else { 1_000 };
-        Duration::from_millis(wake.clamp(least, 60_000))
+        let pause = Duration::from_millis(wake.clamp(least, 60_000));
+        self.manager
+            .patience()
+            .map_or(pause, |patience| pause.min(patience))
     }
 
     fn handle(&mut self, event: Event) -> Result<(), Fatal> {

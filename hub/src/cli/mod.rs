@@ -1,6 +1,7 @@
 //! `pinnace`: tokens, explanations and clusters, through the hub's API with an ordinary kubeconfig.
 
 mod client;
+mod manifest;
 mod print;
 mod user;
 
@@ -49,6 +50,8 @@ enum TokenCommand {
 struct TokenArgs {
     /// Name of the cluster.
     name: String,
+    #[command(flatten)]
+    install: manifest::ManifestArgs,
     /// Labels of the Cluster object: `key=value,key=value`.
     #[arg(long, value_name = "K=V,…", value_parser = parse_labels)]
     labels: Option<BTreeMap<String, String>>,
@@ -113,10 +116,12 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Token(TokenCommand::Create(args)) => {
             let token: JoinToken = hub.post("jointokens", &JoinToken::request(args.spec())).await?;
-            println!(
-                "{}",
-                token.status.map(|status| status.join_line).unwrap_or_default()
-            );
+            let line = token.status.map(|status| status.join_line).unwrap_or_default();
+            if args.install.manifest {
+                print!("{}", manifest::of(&line, &args.install)?);
+            } else {
+                println!("{line}");
+            }
         }
         Command::Why(args) => {
             let (kind, name) = parse_object(&args.object)?;

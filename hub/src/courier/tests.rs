@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hub_core::liveness::Ready;
 use ring::rand::SystemRandom;
 use shared::bundle::Encoding;
 use shared::ids::{BootId, Digest, Incarnation, KeyNumber, ObjectKey, ReportSeq, Session};
@@ -11,7 +12,10 @@ use shared::seal::AgentExchange;
 use shared::set::{DeleteMode, Entry, Head, Set, SignedHead};
 use shared::time::UnixSeconds;
 use shared::topics::topic;
-use shared::wire::{Ack, Chunk, Down, Hello, Join, Report, What, X2, decode_down, encode_set, encode_up};
+use shared::wire::{
+    Ack, Chunk, Down, Hello, Join, MemberApi, MemberNote, Report, Room, What, X2, decode_down, encode_set,
+    encode_up,
+};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -296,6 +300,34 @@ async fn from_join_to_offer_acknowledgement_and_report() {
         hub.presence.silent_for(&shop(), clock::monotonic()),
         Duration::ZERO
     );
+
+    // What the agent says of its member's API becomes the condition Ready, and where there is room a fact.
+    let (name, now) = (shop(), clock::monotonic());
+    let look = |at| hub.presence.turn([(&name, true)], at);
+    assert_eq!(look(now).first().map(|t| t.ready), Some(Ready::True));
+    let note = MemberNote {
+        api: MemberApi::Unreachable,
+        reason: Reason::MemberUnreachable.into(),
+        message: "connection refused".to_owned(),
+    };
+    agent.say(&hub, Up::Member(note)).await;
+    let room = Room {
+        more: 3,
+        ..Room::default()
+    };
+    agent.say(&hub, Up::Room(room.clone())).await;
+    match agent.ask(&mut hub, report(2)).await {
+        Down::ReportAck(ack) => assert_eq!(ack.report_seq, ReportSeq(2)),
+        other => panic!("{other:?}"),
+    }
+    let look = |at| hub.presence.turn([(&name, true)], at);
+    assert_eq!(look(now.plus(1_000)), [], "a short absence is damped");
+    let turned = look(now.plus(40_000));
+    assert_eq!(
+        turned.first().map(|t| (t.ready, t.reason)),
+        Some((Ready::False, "ClusterNotReachable"))
+    );
+    assert_eq!(hub.store.facts(&shop()).unwrap().unwrap().facts.room, Some(room));
 
     let ended = SessionEnded {
         cluster: shop(),
