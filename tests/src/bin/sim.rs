@@ -1,15 +1,15 @@
 //! `sim`: runs seeds of the simulation.
 //!
 //! `--seed N` the first seed (0), `--seeds N` how many (1), `--steps N` per seed (2000), `--trace` prints what
-//! happened, `--acknowledge-before-commit` switches the seeded bug on.
+//! happened, `--bug NAME` switches a seeded bug on.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use tests::sim::{Options, run};
+use tests::sim::{Bug, Options, run};
 
-const HELP: &str = "sim [--seed N] [--seeds N] [--steps N] [--trace] [--acknowledge-before-commit]";
+const HELP: &str = "sim [--seed N] [--seeds N] [--steps N] [--trace] [--bug NAME]";
 
 struct Wish {
     first: u64,
@@ -35,7 +35,12 @@ fn wish() -> Result<Wish, String> {
             "--seeds" => wish.count = number()?,
             "--steps" => wish.options.steps = u32::try_from(number()?).map_err(|e| e.to_string())?,
             "--trace" => wish.options.trace = true,
-            "--acknowledge-before-commit" => wish.options.acknowledge_before_commit = true,
+            "--bug" => {
+                let name = args.next().unwrap_or_default();
+                let known = || Bug::ALL.map(Bug::name).join(", ");
+                wish.options.bug =
+                    Some(Bug::parse(&name).ok_or_else(|| format!("--bug takes one of {}", known()))?);
+            }
             "--help" | "-h" => return Err(HELP.into()),
             other => return Err(format!("unknown argument {other:?}\n{HELP}")),
         }

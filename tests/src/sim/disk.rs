@@ -72,6 +72,17 @@ pub struct ClusterDisk {
     pub behind: Option<(SignedHead, Option<Arc<Set>>)>,
 }
 
+/// What came of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ingested {
+    /// It was older than what is stored.
+    Ignored,
+    /// Stored.
+    Stored,
+    /// Stored, and a tombstone ended with it.
+    SetChanged,
+}
+
 /// The hub's store.
 #[derive(Clone, Debug, Default)]
 pub struct HubDisk {
@@ -179,10 +190,10 @@ impl ClusterDisk {
         });
     }
 
-    /// Stores a report. True if the set changed, because a tombstone ended.
-    pub fn ingest(&mut self, session: Session, report: &Report) -> bool {
-        if session != self.session || report.report_seq <= self.last_report {
-            return false;
+    /// Stores a report, unless it is `checked` and older than what is stored.
+    pub fn ingest(&mut self, session: Session, report: &Report, checked: bool) -> Ingested {
+        if checked && (session != self.session || report.report_seq <= self.last_report) {
+            return Ingested::Ignored;
         }
         self.last_report = report.report_seq;
         for object in &report.objects {
@@ -204,10 +215,10 @@ impl ClusterDisk {
             }
         }
         if self.tombstones.len() == before {
-            return false;
+            return Ingested::Stored;
         }
         self.advance();
-        true
+        Ingested::SetChanged
     }
 
     /// The hub wins over what the agent holds.

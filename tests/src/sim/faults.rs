@@ -1,5 +1,6 @@
 //! What may go wrong in a run. Each seed turns most faults off and a few up high.
 
+use super::bugs::Bug;
 use super::rng::Rng;
 
 /// Rates per mille and switches of one run.
@@ -31,8 +32,10 @@ pub struct Faults {
     pub foreign: u32,
     /// A watch event is lost.
     pub watch_loss: u32,
-    /// **A seeded bug**: the ledger acknowledges before it has committed.
-    pub acknowledge_before_commit: bool,
+    /// Somebody else writes the object between our read and our apply.
+    pub race: u32,
+    /// **A seeded bug**.
+    pub bug: Option<Bug>,
 }
 
 impl Faults {
@@ -60,7 +63,8 @@ impl Faults {
             api: pick(400, 10, 300),
             foreign: pick(500, 5, 60),
             watch_loss: pick(300, 50, 400),
-            acknowledge_before_commit: false,
+            race: pick(300, 20, 200),
+            bug: None,
         }
     }
 
@@ -68,7 +72,7 @@ impl Faults {
     #[must_use]
     pub fn healed(&self) -> Self {
         Self {
-            acknowledge_before_commit: self.acknowledge_before_commit,
+            bug: self.bug,
             ..Self::default()
         }
     }

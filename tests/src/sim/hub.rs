@@ -12,7 +12,9 @@ use shared::time::{Millis, UnixSeconds};
 use shared::topics::Direction;
 use shared::wire::{Down, Kind, Up, X1, X3, decode_up, encode_down, open_envelope, peek_epoch};
 
+use super::bugs::Bug;
 use super::disk::HubDisk;
+use super::disk::Ingested;
 use super::faults::Faults;
 use super::network::Network;
 use super::rng::Rng;
@@ -74,6 +76,8 @@ pub struct Hub {
     made: Vec<Vec<(Sequence, Digest)>>,
     /// The disk was replaced by a backup at least once.
     pub was_restored: bool,
+    /// Of the seeded bug that stores reports out of order.
+    held_back: Option<Box<shared::wire::Report>>,
 }
 
 /// What every part of a step needs.
@@ -120,6 +124,7 @@ impl Hub {
             rng,
             random: SystemRandom::new(),
             was_restored: false,
+            held_back: None,
         }
     }
 
@@ -441,7 +446,27 @@ impl Hub {
                     format_args!("{cluster} refused {} {}", refused.sequence, refused.reason),
                 );
             }
-            Effect::Report { session, report } => changed = disk.ingest(session, &report),
+            Effect::Report { session, report } => {
+                let bug = scene.faults.bug == Some(Bug::ReportOutOfOrder);
+                let stored = match (bug, self.held_back.take()) {
+                    (false, _) => vec![report],
+                    // Each report waits for the next one, and is stored after it.
+                    (true, None) => {
+                        self.held_back = Some(report);
+                        vec![]
+                    }
+                    (true, Some(before)) => vec![report, before],
+                };
+                for report in stored {
+                    let (session_before, last) = (disk.session, disk.last_report);
+                    let ingested = disk.ingest(session, &report, !bug);
+                    changed |= ingested == Ingested::SetChanged;
+                    let back = session == session_before && report.report_seq <= last;
+                    scene.trace.check(ingested == Ingested::Ignored || !back, || {
+                        format!("I2: report {} is stored after report {last}", report.report_seq)
+                    });
+                }
+            }
             Effect::Behind(head) => {
                 scene.trace.mark("hub behind");
                 scene.trace.note(

@@ -1,6 +1,6 @@
 //! A model of a member's API: server-side apply with field owners, uids, and other people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use agent_core::observation::Observation;
 use serde_json::{Value, json};
@@ -15,7 +15,8 @@ pub struct Object {
     version: u64,
     /// `data`.
     pub data: BTreeMap<String, String>,
-    owners: BTreeMap<String, String>,
+    /// Managers by field; those that agree on a value own it together.
+    owners: BTreeMap<String, BTreeSet<String>>,
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
     /// Created by our own apply.
@@ -42,6 +43,12 @@ pub enum Refusal {
     NoNamespace,
     /// The uid is another one.
     OtherUid,
+    /// The object changed since it was read.
+    OtherVersion,
+}
+
+fn by(manager: &str) -> BTreeSet<String> {
+    [manager.to_owned()].into()
 }
 
 fn strings(value: &Value, pointer: &str) -> BTreeMap<String, String> {
@@ -69,9 +76,11 @@ impl Member {
     pub fn get(&self, key: &ObjectKey) -> Option<Value> {
         let o = self.objects.get(key)?;
         let mut managers: BTreeMap<&str, Value> = BTreeMap::new();
-        for (field, owner) in &o.owners {
-            let fields = managers.entry(owner).or_insert_with(|| json!({"f:data": {}}));
-            fields["f:data"][format!("f:{field}")] = json!({});
+        for (field, owners) in &o.owners {
+            for owner in owners {
+                let fields = managers.entry(owner).or_insert_with(|| json!({"f:data": {}}));
+                fields["f:data"][format!("f:{field}")] = json!({});
+            }
         }
         let managed: Vec<Value> = managers
             .into_iter()
@@ -112,7 +121,8 @@ impl Member {
         self.next
     }
 
-    /// Server-side apply as our manager. True: it was created.
+    /// Server-side apply as our manager, bound to the uid and the resourceVersion that were `read`, if any. True: it was
+    /// created.
     ///
     /// # Errors
     /// [`Refusal`]; nothing was written.
@@ -121,8 +131,9 @@ impl Member {
         key: &ObjectKey,
         desired: &Value,
         force: bool,
-        uid: Option<&str>,
+        read: Option<(&str, &str)>,
     ) -> Result<bool, Refusal> {
+        let uid = read.map(|(uid, _)| uid);
         let namespace = ObjectKey::new("", "Namespace", "", &key.namespace);
         if !key.namespace.is_empty() && !self.objects.contains_key(&namespace) {
             return Err(Refusal::NoNamespace);
@@ -137,10 +148,7 @@ impl Member {
             if uid.is_some() {
                 return Err(Refusal::OtherUid);
             }
-            let owners = data
-                .keys()
-                .map(|k| (k.clone(), FIELD_MANAGER.to_owned()))
-                .collect();
+            let owners = data.keys().map(|k| (k.clone(), by(FIELD_MANAGER))).collect();
             let object = Object {
                 uid: format!("uid-{version}"),
                 version,
@@ -158,8 +166,12 @@ impl Member {
         if uid.is_some_and(|u| u != object.uid) {
             return Err(Refusal::OtherUid);
         }
-        let ours =
-            |owners: &BTreeMap<String, String>, k: &str| owners.get(k).is_some_and(|o| o == FIELD_MANAGER);
+        if read.is_some_and(|(_, version)| version != object.version.to_string()) {
+            return Err(Refusal::OtherVersion);
+        }
+        let ours = |owners: &BTreeMap<String, BTreeSet<String>>, k: &str| {
+            owners.get(k).is_some_and(|o| o.contains(FIELD_MANAGER))
+        };
         let taken = data
             .iter()
             .any(|(k, v)| object.data.get(k).is_some_and(|have| have != v) && !ours(&object.owners, k));
@@ -173,11 +185,20 @@ impl Member {
             .cloned()
             .collect();
         for k in dropped {
-            object.data.remove(&k);
-            object.owners.remove(&k);
+            let owners = object.owners.entry(k.clone()).or_default();
+            owners.remove(FIELD_MANAGER);
+            if owners.is_empty() {
+                object.data.remove(&k);
+                object.owners.remove(&k);
+            }
         }
         for (k, v) in data {
-            object.owners.insert(k.clone(), FIELD_MANAGER.to_owned());
+            let same = object.data.get(&k) == Some(&v);
+            let owners = object.owners.entry(k.clone()).or_default();
+            if !same {
+                owners.clear();
+            }
+            owners.insert(FIELD_MANAGER.to_owned());
             object.data.insert(k, v);
         }
         object.labels.extend(labels);
@@ -187,6 +208,11 @@ impl Member {
         object.annotations.extend(annotations);
         object.version = version;
         Ok(false)
+    }
+
+    /// Deletes whatever has the name.
+    pub fn delete_by_name(&mut self, key: &ObjectKey) -> Option<Object> {
+        self.objects.remove(key)
     }
 
     /// Deletes an object with a uid precondition.
@@ -206,7 +232,10 @@ impl Member {
         if let Some(o) = self.objects.get_mut(key).filter(|o| o.uid == uid) {
             o.labels.retain(|k, _| !k.starts_with(shared::owned::PREFIX));
             o.annotations.retain(|k, _| !k.starts_with(shared::owned::PREFIX));
-            o.owners.retain(|_, owner| owner != FIELD_MANAGER);
+            for owners in o.owners.values_mut() {
+                owners.remove(FIELD_MANAGER);
+            }
+            o.owners.retain(|_, owners| !owners.is_empty());
             o.released = true;
             o.version = version;
         }
@@ -216,7 +245,7 @@ impl Member {
     pub fn create_foreign(&mut self, key: &ObjectKey, value: &str) {
         let version = self.version();
         let data: BTreeMap<String, String> = [("v".to_owned(), value.to_owned())].into();
-        let owners = data.keys().map(|k| (k.clone(), "kubectl".to_owned())).collect();
+        let owners = data.keys().map(|k| (k.clone(), by("kubectl"))).collect();
         let object = Object {
             uid: format!("uid-{version}"),
             version,
@@ -235,8 +264,12 @@ impl Member {
     pub fn edit_foreign(&mut self, key: &ObjectKey, field: &str, value: &str) {
         let version = self.version();
         if let Some(o) = self.objects.get_mut(key) {
-            o.data.insert(field.to_owned(), value.to_owned());
-            o.owners.insert(field.to_owned(), "kubectl".to_owned());
+            let same = o.data.insert(field.to_owned(), value.to_owned()).as_deref() == Some(value);
+            let owners = o.owners.entry(field.to_owned()).or_default();
+            if !same {
+                owners.clear();
+            }
+            owners.insert("kubectl".to_owned());
             o.version = version;
         }
     }

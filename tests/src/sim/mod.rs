@@ -6,6 +6,7 @@
 //! | `hub`, `disk` | the hub's courier, and its store as a simple model |
 //! | `node`, `ledger`, `member` | an agent's shell, its ledger and its member cluster as simple models |
 //! | `network` | the way between: loss, duplicates, delay, damage, replay, cuts |
+//! | `bugs` | mistakes seeded on purpose, each of which must be found |
 //! | `faults`, `rng` | what may happen, from the seed alone |
 //! | `world` | the loop: users edit, things break, then all heals |
 //! | `oracle` | what must hold at the end |
@@ -19,6 +20,7 @@
 //! The same seed gives the same trace: ring's random keys never reach it. A failing seed is run again with
 //! `cargo run -p tests --bin sim -- --seed N --trace`.
 
+pub mod bugs;
 pub mod disk;
 pub mod faults;
 pub mod hub;
@@ -33,6 +35,7 @@ pub mod world;
 
 use std::collections::BTreeMap;
 
+pub use bugs::Bug;
 pub use faults::Faults;
 pub use rng::Rng;
 
@@ -43,8 +46,8 @@ pub struct Options {
     pub steps: u32,
     /// Keep the text of the trace.
     pub trace: bool,
-    /// Run with the seeded bug "acknowledge before commit".
-    pub acknowledge_before_commit: bool,
+    /// Run with a seeded bug.
+    pub bug: Option<Bug>,
 }
 
 impl Default for Options {
@@ -52,7 +55,7 @@ impl Default for Options {
         Self {
             steps: 2_000,
             trace: false,
-            acknowledge_before_commit: false,
+            bug: None,
         }
     }
 }
@@ -91,6 +94,9 @@ pub const SOMETIMES: &[&str] = &[
     "agent reconnects",
     "agent restored",
     "answer of a create lost",
+    "answer of a delete lost",
+    "answer of an apply lost",
+    "changed between read and apply",
     "conflict",
     "content rides along",
     "content wanted",
@@ -109,6 +115,7 @@ pub const SOMETIMES: &[&str] = &[
     "offer from the empty set",
     "overtaken before it was published",
     "push hub",
+    "replaced between read and delete",
     "replayed frame",
     "ship repeats",
     "taken over",

@@ -19,6 +19,7 @@ use shared::set::{ConflictResolution, Entry};
 use shared::time::Millis;
 use shared::topics::Direction;
 
+use super::bugs::Bug;
 use super::hub::{Hub, Scene};
 use super::ledger::Ledger;
 use super::member::{Member, Refusal};
@@ -58,6 +59,8 @@ pub struct Node {
     random: SystemRandom,
     /// The ledger was replaced by a backup at least once.
     pub was_restored: bool,
+    /// The set before the held one, of the seeded bug that takes any sequence.
+    older: Option<agent_core::intake::Held>,
 }
 
 /// The process ended in the middle.
@@ -87,6 +90,7 @@ impl Node {
             rng,
             random: SystemRandom::new(),
             was_restored: false,
+            older: None,
         }
     }
 
@@ -187,6 +191,13 @@ impl Node {
     /// A payload came in on `d`.
     pub fn receive(&mut self, payload: &[u8], net: &mut Network, hub: &Hub, scene: &mut Scene<'_>) {
         let now = self.clock(scene.now);
+        if self.is_connected()
+            && scene.faults.bug == Some(Bug::NoSequenceCheck)
+            && let Some(older) = self.older.take()
+        {
+            self.check_commit(&older, hub, scene);
+            self.ledger.commit(older, vec![]);
+        }
         let Some(process) = self.process.as_mut().filter(|p| p.connected) else {
             return;
         };
@@ -278,7 +289,7 @@ impl Node {
             Effect::Commit { held, contents } => {
                 self.check_commit(&held, hub, scene);
                 let clock = self.clock(scene.now);
-                if scene.faults.acknowledge_before_commit {
+                if scene.faults.bug == Some(Bug::AcknowledgeBeforeCommit) {
                     self.ledger.keep(contents);
                     if let Some(process) = &mut self.process {
                         process.late_commit = Some(held);
@@ -286,8 +297,14 @@ impl Node {
                     }
                     return self.dies(scene);
                 }
+                if let Some(before) = self.ledger.held.replace(held.clone()) {
+                    self.older = Some(before);
+                }
                 self.ledger.commit(held, contents);
                 self.dies(scene)?;
+                if scene.faults.bug == Some(Bug::DeleteOnAbsence) {
+                    self.delete_absent(scene);
+                }
                 if let Some(process) = &mut self.process {
                     process.agent.handle_committed(clock);
                 }
@@ -465,6 +482,32 @@ impl Node {
         let content: Value = serde_json::from_slice(&content.bytes).unwrap_or_default();
         let live = self.live(self.member.get(&entry.key).as_ref());
         let step = decide::decide(entry, record.as_ref(), intent.as_ref(), live.as_deref());
+        if scene.faults.bug == Some(Bug::CreateTwice)
+            && record.is_none()
+            && let (Some(intent), Some(live)) = (&intent, live.as_deref())
+            && decide::claims(intent, live)
+        {
+            self.check_delete(&entry.key, &live.uid, false, scene);
+            self.member.delete_by_name(&entry.key);
+            return self.create(entry, content, scene);
+        }
+        let forgotten = record.is_none()
+            && !self.was_restored
+            && step
+                == (Step::Update {
+                    origin: Origin::Adopted,
+                    nonce: None,
+                });
+        let made = self
+            .member
+            .object(&entry.key)
+            .is_some_and(|o| o.made_by_us && !o.released);
+        scene.trace.check(!(forgotten && made), || {
+            format!(
+                "I4: we made {} and know nothing of it: its intent was forgotten",
+                entry.key
+            )
+        });
         let origin_of = |origin, nonce| (origin, nonce);
         let (origin, nonce) = match step {
             Step::Create => return self.create(entry, content, scene),
@@ -501,13 +544,22 @@ impl Node {
             Step::Wait | Step::Completed => return Ok(Ok(Outcome::Seen { live, record, intent })),
         };
         let desired = effective::marked(content, entry, &self.incarnation, nonce);
-        let uid = live.as_ref().map(|l| l.uid.clone());
-        let applied = self.member.apply(&entry.key, &desired, true, uid.as_deref());
+        let read = live.as_ref().map(|l| (l.uid.clone(), l.resource_version.clone()));
+        if self.rng.chance(scene.faults.race) {
+            let value = self.rng.below(1000).to_string();
+            self.member.edit_foreign(&entry.key, "theirs", &value);
+            scene.trace.mark("changed between read and apply");
+        }
+        let read = read
+            .as_ref()
+            .map(|(uid, version)| (uid.as_str(), version.as_str()));
+        let applied = self.member.apply(&entry.key, &desired, true, read);
         if let Err(trouble) = self.refusal(&applied, intent.as_ref()) {
             return Ok(Err(trouble));
         }
         if let Err(trouble) = self.api(scene, intent.as_ref()) {
             // The answer is lost; the work is done.
+            scene.trace.mark("answer of an apply lost");
             return Ok(Err(trouble));
         }
         self.dies(scene)?;
@@ -521,7 +573,7 @@ impl Node {
         let reason = match applied {
             Ok(_) => return Ok(()),
             Err(Refusal::NoNamespace) => Reason::AwaitingDependency,
-            Err(Refusal::Conflict | Refusal::OtherUid) => Reason::Pending,
+            Err(Refusal::Conflict | Refusal::OtherUid | Refusal::OtherVersion) => Reason::Pending,
         };
         Err(Trouble {
             reason,
@@ -547,7 +599,9 @@ impl Node {
             nonce: Nonce(self.rng.bytes16()),
             template_uid: entry.template_uid.clone(),
         };
-        self.ledger.intents.insert(entry.key.clone(), intent.clone());
+        if scene.faults.bug != Some(Bug::ForgetIntent) {
+            self.ledger.intents.insert(entry.key.clone(), intent.clone());
+        }
         self.dies(scene)?;
         let desired = effective::marked(content, entry, &self.incarnation, Some(intent.nonce));
         let applied = self.member.apply(&entry.key, &desired, false, None);
@@ -650,7 +704,6 @@ impl Node {
         })
     }
 
-    /// I4: only with a tombstone (or a newer run of the template) *and* a record "created", and only what we made.
     fn delete(
         &mut self,
         key: &ObjectKey,
@@ -662,6 +715,38 @@ impl Node {
         if let Err(trouble) = self.api(scene, intent.as_ref()) {
             return Ok(Err(trouble));
         }
+        self.check_delete(key, uid, again, scene);
+        self.dies(scene)?;
+        if self.rng.chance(scene.faults.race) {
+            self.member.delete_foreign(key);
+            self.member.create_foreign(key, "theirs");
+            scene.trace.mark("replaced between read and delete");
+        }
+        let taken = if scene.faults.bug == Some(Bug::DeleteByName) {
+            self.member.delete_by_name(key)
+        } else {
+            // A uid that is gone already is as good as deleted.
+            self.member.delete(key, uid).ok().flatten()
+        };
+        scene.trace.check(taken.is_none_or(|o| o.made_by_us), || {
+            format!("I4: {key} is deleted, which others made")
+        });
+        scene
+            .trace
+            .mark(if again { "job replaced" } else { "object deleted" });
+        scene
+            .trace
+            .note(scene.now, format_args!("agent {} deletes {key}", self.index));
+        self.dies(scene)?;
+        let answered = self.api(scene, intent.as_ref());
+        if answered.is_err() {
+            scene.trace.mark("answer of a delete lost");
+        }
+        Ok(answered.map(|()| Outcome::Deleted))
+    }
+
+    /// I4: only with a tombstone (or a newer run of the template) *and* a record "created", and only what we made.
+    fn check_delete(&self, key: &ObjectKey, uid: &str, again: bool, scene: &mut Scene<'_>) {
         let held = self.ledger.held.as_ref().map(|h| &h.set);
         let ordered = if again {
             held.is_some_and(|s| s.entry(key).is_some()) && decide::runs_to_completion(&key.group, &key.kind)
@@ -687,17 +772,27 @@ impl Node {
         scene
             .trace
             .check(made, || format!("I4: {key} is deleted, which others made"));
-        self.dies(scene)?;
-        // A uid that is gone already is as good as deleted.
-        let _ = self.member.delete(key, uid);
-        scene
-            .trace
-            .mark(if again { "job replaced" } else { "object deleted" });
-        scene
-            .trace
-            .note(scene.now, format_args!("agent {} deletes {key}", self.index));
-        self.dies(scene)?;
-        Ok(self.api(scene, intent.as_ref()).map(|()| Outcome::Deleted))
+    }
+
+    /// The seeded bug: what the new set does not speak of is taken for unwanted.
+    fn delete_absent(&mut self, scene: &mut Scene<'_>) {
+        let Some(set) = self.ledger.held.as_ref().map(|h| h.set.clone()) else {
+            return;
+        };
+        let gone: Vec<(ObjectKey, String)> = self
+            .ledger
+            .records
+            .values()
+            .filter(|r| r.origin == Origin::Created && set.entry(&r.key).is_none())
+            .map(|r| (r.key.clone(), r.uid.clone()))
+            .collect();
+        for (key, uid) in gone {
+            if set.tombstone(&key).is_some() {
+                continue;
+            }
+            self.check_delete(&key, &uid, false, scene);
+            self.member.delete_by_name(&key);
+        }
     }
 
     fn release(

@@ -76,7 +76,7 @@ impl World {
         let root = Rng::new(seed);
         let mut rng = root.child("world");
         let mut faults = Faults::of(&mut root.child("faults"));
-        faults.acknowledge_before_commit = options.acknowledge_before_commit;
+        faults.bug = options.bug;
         let keys = keys();
         let pin = RootPin::of(&keys.root);
         let (mut enrolments, mut nodes, mut nets) = (vec![], vec![], vec![]);
