@@ -4,3 +4,4 @@ pub mod conformance;
 pub mod kube;
 pub mod real;
 pub mod sim;
+pub mod simulated;

@@ -72,7 +72,7 @@ pub fn select<'a>(
 }
 
 /// The policies of a hub, found by kind of object.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PolicyIndex {
     policies: Vec<AnyPropagationPolicy>,
     by_kind: HashMap<String, Vec<usize>>,
@@ -107,6 +107,42 @@ impl PolicyIndex {
     /// All of them, sorted by reference.
     pub fn all(&self) -> &[AnyPropagationPolicy] {
         &self.policies
+    }
+
+    /// Adds a policy; one of its name must have been removed.
+    pub(crate) fn put(&mut self, policy: AnyPropagationPolicy) {
+        let at = self
+            .policies
+            .partition_point(|other| other.reference < policy.reference);
+        for index in self.by_kind.values_mut().flatten().filter(|index| **index >= at) {
+            *index += 1;
+        }
+        for selector in &policy.spec.resource_selectors {
+            let slot = self.by_kind.entry(selector.kind.clone()).or_default();
+            let place = slot.partition_point(|index| *index < at);
+            if slot.get(place) != Some(&at) {
+                slot.insert(place, at);
+            }
+        }
+        self.policies.insert(at, policy);
+    }
+
+    /// Removes a policy, if it is there.
+    pub(crate) fn remove(&mut self, reference: &PolicyRef) {
+        let Ok(at) = self
+            .policies
+            .binary_search_by(|policy| policy.reference.cmp(reference))
+        else {
+            return;
+        };
+        self.policies.remove(at);
+        self.by_kind.retain(|_, slot| {
+            slot.retain(|index| *index != at);
+            for index in slot.iter_mut().filter(|index| **index > at) {
+                *index -= 1;
+            }
+            !slot.is_empty()
+        });
     }
 
     /// Policies that are being deleted, with their permanent ids.

@@ -301,7 +301,7 @@ impl Api {
                 Ok(answer) => answer,
                 Err(error) => respond::error(&error),
             },
-            Place::Fleet => match self.fleet.clone().oneshot(request).await {
+            Place::Fleet | Place::Metrics => match self.fleet.clone().oneshot(request).await {
                 Ok(answer) => answer,
                 Err(never) => match never {},
             },

@@ -8,6 +8,8 @@ use hub_core::status_error::StatusError;
 pub(super) enum Place {
     /// `/version`.
     Version,
+    /// `/metrics`.
+    Metrics,
     /// `/healthz`, `/livez`, `/readyz` and their checks.
     Health,
     /// `/api` or `/apis`.
@@ -64,6 +66,7 @@ pub(super) fn place(path: &str) -> Place {
     let own = str::to_owned;
     match segments.as_slice() {
         ["version"] => Place::Version,
+        ["metrics"] => Place::Metrics,
         ["healthz" | "livez" | "readyz", ..] => Place::Health,
         ["api"] => Place::Groups(Root::Core),
         ["apis"] => Place::Groups(Root::Named),

@@ -12,6 +12,9 @@ use serde_json::Value;
 /// Paths of our own group.
 const FLEET: &str = "/apis/fleet.pinnace.dev/v1alpha1";
 
+/// Path of Cluster objects.
+const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
+
 /// A connection to the hub of a kubeconfig.
 pub(super) struct Hub {
     client: Client,
@@ -57,10 +60,23 @@ impl Hub {
         self.client.request(request).await.map_err(one_line)
     }
 
+    /// One Cluster object.
+    pub(super) async fn cluster(&self, name: &str) -> anyhow::Result<Value> {
+        let request = http::Request::get(format!("{CLUSTERS}/{name}")).body(Vec::new())?;
+        self.client.request(request).await.map_err(one_line)
+    }
+
+    /// Changes a Cluster object by a merge patch.
+    pub(super) async fn patch_cluster(&self, name: &str, patch: &Value) -> anyhow::Result<Value> {
+        let request = http::Request::patch(format!("{CLUSTERS}/{name}"))
+            .header(http::header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(serde_json::to_vec(patch)?)?;
+        self.client.request(request).await.map_err(one_line)
+    }
+
     /// Every Cluster object.
     pub(super) async fn clusters(&self) -> anyhow::Result<Vec<Value>> {
-        let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
-        let request = http::Request::get(path).body(Vec::new())?;
+        let request = http::Request::get(CLUSTERS).body(Vec::new())?;
         let list: Value = self.client.request(request).await.map_err(one_line)?;
         Ok(list["items"].as_array().cloned().unwrap_or_default())
     }

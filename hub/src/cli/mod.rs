@@ -1,8 +1,10 @@
 //! `pinnace`: tokens, explanations and clusters, through the hub's API with an ordinary kubeconfig.
 
 mod client;
+mod difference;
 mod manifest;
 mod print;
+mod taints;
 mod user;
 
 use std::collections::BTreeMap;
@@ -11,8 +13,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::fleet::wire::{ClusterAction, Explanation, JoinToken, JoinTokenSpec, ReconcileMode};
+use crate::fleet::wire::{ClusterAction, Explanation, JoinToken, JoinTokenSpec, ReconcileMode, Rendering};
 use client::Hub;
+use serde_json::{Value, json};
 
 /// The fleet from the command line.
 #[derive(Debug, Parser)]
@@ -32,6 +35,10 @@ enum Command {
     Token(TokenCommand),
     /// Why an object is where it is: policy, clusters, and the state of each.
     Why(WhyArgs),
+    /// What would be sent to a cluster: the template with its replicas and overrides, as YAML.
+    Render(RenderArgs),
+    /// What differs between the template, what a cluster shall have, and what it last said it has.
+    Diff(RenderArgs),
     /// Clusters of the fleet.
     #[command(subcommand)]
     Cluster(ClusterCommand),
@@ -79,12 +86,56 @@ struct WhyArgs {
     /// Namespace; the one of the kubeconfig's context if not given.
     #[arg(short, long)]
     namespace: Option<String>,
+    /// Only what concerns this cluster.
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+}
+
+#[derive(Debug, Args)]
+struct RenderArgs {
+    /// `KIND/NAME`, for example `Deployment/web`.
+    object: String,
+    /// The cluster.
+    #[arg(long, value_name = "NAME")]
+    cluster: String,
+    /// Namespace; the one of the kubeconfig's context if not given.
+    #[arg(short, long)]
+    namespace: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 enum ClusterCommand {
     /// List clusters.
     List,
+    /// Add or remove taints: `key=value:Effect` adds, `key:Effect-` or `key-` removes.
+    Taint {
+        /// Name of the cluster.
+        name: String,
+        /// The taints.
+        #[arg(required = true)]
+        taints: Vec<String>,
+        /// Change the value of a taint that is there with another one.
+        #[arg(long)]
+        overwrite: bool,
+    },
+    /// Let a cluster get nothing new; what is there stays.
+    Cordon {
+        /// Name of the cluster.
+        name: String,
+    },
+    /// End what `cordon` did.
+    Uncordon {
+        /// Name of the cluster.
+        name: String,
+    },
+    /// Set or remove labels: `key=value` sets, `key-` removes.
+    Label {
+        /// Name of the cluster.
+        name: String,
+        /// The labels.
+        #[arg(required = true)]
+        labels: Vec<String>,
+    },
     /// Decide what happens to a cluster whose agent holds more than this hub knows (HubBehind).
     Reconcile {
         /// Name of the cluster.
@@ -127,8 +178,41 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
             let (kind, name) = parse_object(&args.object)?;
             let namespace = args.namespace.as_deref().unwrap_or(hub.namespace());
             let path = format!("explanations/{kind}/{namespace}/{name}");
-            let explanation: Explanation = hub.get(&path).await?;
+            let mut explanation: Explanation = hub.get(&path).await?;
+            if let Some(only) = &args.cluster {
+                explanation.clusters.retain(|state| state.cluster == *only);
+                explanation.placement.retain(|verdict| verdict.cluster == *only);
+            }
             print!("{}", print::explanation(&explanation));
+        }
+        Command::Render(args) => {
+            let rendering = rendering(&hub, args).await?;
+            let Some(wanted) = &rendering.wanted else {
+                anyhow::bail!("{}: {}", rendering.object, rendering.problem.unwrap_or_default());
+            };
+            print!("{}", print::yaml(wanted)?);
+        }
+        Command::Diff(args) => print!("{}", print::diff(&rendering(&hub, args).await?)),
+        Command::Cluster(ClusterCommand::Taint {
+            name,
+            taints,
+            overwrite,
+        }) => {
+            let change = hub_core::policy::parse_taints(taints.iter().map(String::as_str))?;
+            change_taints(&hub, name, &change, *overwrite).await?;
+        }
+        Command::Cluster(ClusterCommand::Cordon { name }) => {
+            change_taints(&hub, name, &taints::cordon(), false).await?;
+        }
+        Command::Cluster(ClusterCommand::Uncordon { name }) => {
+            change_taints(&hub, name, &taints::uncordon(), false).await?;
+        }
+        Command::Cluster(ClusterCommand::Label { name, labels }) => {
+            let labels = labels.iter().map(|text| parse_label(text));
+            let labels: serde_json::Map<String, Value> = labels.collect::<anyhow::Result<_>>()?;
+            hub.patch_cluster(name, &json!({"metadata": {"labels": labels}}))
+                .await?;
+            println!("cluster {name} labelled");
         }
         Command::Cluster(ClusterCommand::List) => {
             print!(
@@ -154,6 +238,40 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::User(command) => user::run(&hub, command).await?,
     }
     Ok(())
+}
+
+async fn rendering(hub: &Hub, args: &RenderArgs) -> anyhow::Result<Rendering> {
+    let (kind, name) = parse_object(&args.object)?;
+    let namespace = args.namespace.as_deref().unwrap_or(hub.namespace());
+    let cluster = &args.cluster;
+    hub.get(&format!("renderings/{kind}/{namespace}/{name}/{cluster}"))
+        .await
+}
+
+/// Changes the taints of a cluster as they are now; who is faster in between wins, and we say so.
+async fn change_taints(
+    hub: &Hub,
+    name: &str,
+    change: &hub_core::policy::ParsedTaints,
+    overwrite: bool,
+) -> anyhow::Result<()> {
+    let cluster = hub.cluster(name).await?;
+    let changed = taints::changed(&cluster, change, overwrite)?;
+    let version = &cluster["metadata"]["resourceVersion"];
+    let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"taints": changed}});
+    hub.patch_cluster(name, &patch).await?;
+    let shown = print::taints(&changed);
+    println!("cluster {name}: taints {shown}");
+    Ok(())
+}
+
+/// `key=value` or `key-`.
+fn parse_label(text: &str) -> anyhow::Result<(String, Value)> {
+    match (text.split_once('='), text.strip_suffix('-')) {
+        (Some((key, value)), _) if !key.is_empty() => Ok((key.to_owned(), json!(value))),
+        (None, Some(key)) if !key.is_empty() => Ok((key.to_owned(), Value::Null)),
+        _ => anyhow::bail!("{text:?} is not key=value or key-"),
+    }
 }
 
 impl TokenArgs {
@@ -223,6 +341,13 @@ mod tests {
             "pinnace token create shop --labels a=b,c= --zones x,y --ttl 7d",
             "pinnace why deploy/web -n prod --kubeconfig f",
             "pinnace cluster list",
+            "pinnace why deploy/web --cluster shop",
+            "pinnace render deploy/web --cluster shop -n prod",
+            "pinnace diff deploy/web --cluster shop",
+            "pinnace cluster taint shop a=b:NoSchedule c- --overwrite",
+            "pinnace cluster cordon shop",
+            "pinnace cluster uncordon shop",
+            "pinnace cluster label shop tier=gold old-",
             "pinnace cluster reconcile shop --push-hub",
             "pinnace cluster revoke shop",
             "pinnace user create ann --group dev --group ops --ttl 30d",

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use serde_json::Value;
 use shared::time::UnixSeconds;
 
-use crate::fleet::wire::Explanation;
+use super::difference::difference;
+use crate::fleet::wire::{Explanation, Rendering, Verdict};
 
 /// What `pinnace why` prints.
 pub(super) fn explanation(explanation: &Explanation) -> String {
@@ -34,6 +35,116 @@ pub(super) fn explanation(explanation: &Explanation) -> String {
     }
     if rows.len() > 1 {
         out.push_str(&table(&rows));
+    }
+    if !explanation.placement.is_empty() {
+        line(
+            &mut out,
+            format_args!("How the clusters were judged, as of the age given:"),
+        );
+        for verdict in &explanation.placement {
+            line(
+                &mut out,
+                format_args!("  {}: {}", verdict.cluster, judged(verdict)),
+            );
+        }
+    }
+    out
+}
+
+/// Filter, score, estimate and division of one cluster in words.
+fn judged(verdict: &Verdict) -> String {
+    let known = verdict.age_seconds.map_or_else(
+        || "it never reported".to_owned(),
+        |seconds| format!("heard {} ago", age(seconds)),
+    );
+    let share = match verdict.share {
+        Some(0) => "chosen".to_owned(),
+        Some(replicas) => format!("gets {replicas} replicas"),
+        None => "gets nothing".to_owned(),
+    };
+    match &verdict.refusal {
+        Some(refusal) => format!("refused by a filter: {refusal} ({known}); {share}"),
+        None => {
+            let held = verdict
+                .held
+                .map_or(String::new(), |held| format!(", holds {held}"));
+            format!(
+                "passed the filters, score {}, room for {} more{held} ({known}); {share}",
+                verdict.score, verdict.room
+            )
+        }
+    }
+}
+
+/// A manifest as people read it.
+///
+/// # Errors
+/// It cannot be written as YAML.
+pub(super) fn yaml(value: &Value) -> anyhow::Result<String> {
+    Ok(serde_saphyr::to_string(value)?)
+}
+
+/// Taints as `pinnace cluster taint` takes them.
+pub(super) fn taints(taints: &[Value]) -> String {
+    if taints.is_empty() {
+        return "none".to_owned();
+    }
+    let one = |taint: &Value| {
+        let value = text(&taint["value"]);
+        let value = if value.is_empty() {
+            value
+        } else {
+            format!("={value}")
+        };
+        format!("{}{value}:{}", text(&taint["key"]), text(&taint["effect"]))
+    };
+    taints.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// What `pinnace diff` prints: template, what the cluster shall have, what it last said it has.
+pub(super) fn diff(rendering: &Rendering) -> String {
+    let mut out = format!("{} in cluster {}\n", rendering.object, rendering.cluster);
+    let Some(wanted) = &rendering.wanted else {
+        let problem = rendering.problem.as_deref().unwrap_or("it is not sent there");
+        line(&mut out, format_args!("Nothing is to be sent: {problem}"));
+        return out;
+    };
+    let mut part = |title: &str, lines: Vec<String>| {
+        line(&mut out, format_args!("{title}"));
+        if lines.is_empty() {
+            line(&mut out, format_args!("  no difference"));
+        }
+        lines
+            .iter()
+            .for_each(|one| line(&mut out, format_args!("  {one}")));
+    };
+    part(
+        "template -> what the cluster shall have (replicas, overrides):",
+        difference(&rendering.template, wanted),
+    );
+    match &rendering.observed {
+        None => line(
+            &mut out,
+            format_args!("The cluster has said nothing about it yet."),
+        ),
+        Some(observed) => {
+            let bound = if observed.at_least { "≥" } else { "" };
+            let title = format!(
+                "what the cluster shall have -> what it last said it has ({}, {bound}{} ago):",
+                observed.reason,
+                age(observed.age_seconds)
+            );
+            match &observed.manifest {
+                Some(manifest) => part(&title, difference(wanted, manifest)),
+                None => part(
+                    &title,
+                    vec!["an older content that the hub keeps no longer".to_owned()],
+                ),
+            }
+            if let Some(status) = &observed.status {
+                line(&mut out, format_args!("status there: {status}"));
+            }
+        }
     }
     out
 }
@@ -145,6 +256,26 @@ mod tests {
                 state("shop-1", Some(7_300), true),
                 state("b", None, false),
             ],
+            placement: vec![
+                Verdict {
+                    cluster: "a".to_owned(),
+                    refusal: None,
+                    score: 100,
+                    room: 7,
+                    held: Some(2),
+                    share: Some(3),
+                    age_seconds: Some(30),
+                },
+                Verdict {
+                    cluster: "b".to_owned(),
+                    refusal: Some("it has a taint".to_owned()),
+                    score: 0,
+                    room: 0,
+                    held: None,
+                    share: None,
+                    age_seconds: None,
+                },
+            ],
         });
         assert_eq!(
             text,
@@ -152,7 +283,10 @@ mod tests {
              CLUSTER   STATE     REASON    AGE     MESSAGE\n\
              a         Applied   Applied   2m\n\
              shop-1    Applied   Applied   ≥2h\n\
-             b         Applied   Applied   never\n"
+             b         Applied   Applied   never\n\
+             How the clusters were judged, as of the age given:\n  \
+             a: passed the filters, score 100, room for 7 more, holds 2 (heard 30s ago); gets 3 replicas\n  \
+             b: refused by a filter: it has a taint (it never reported); gets nothing\n"
         );
     }
 

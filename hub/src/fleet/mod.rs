@@ -22,9 +22,10 @@ use shared::keys::RootPin;
 use crate::clock;
 use crate::courier::Courier;
 use crate::enroll::{self, TokenError, TokenRequest};
-use crate::reconcile::{ExplainError, Reconciler, explain};
-use crate::store::Store;
+use crate::metrics::CONTENT_TYPE;
+use crate::reconcile::{ExplainError, Reconciler, explain, rendering, verdicts};
 use crate::store::fleet::Terms;
+use crate::store::{ResourceId, Store};
 use wire::{ClusterAction, JoinToken, JoinTokenStatus, ReconcileMode};
 
 /// Bodies of this group are small.
@@ -54,6 +55,10 @@ pub fn router(fleet: Fleet) -> Router {
             get(explain_object),
         )
         .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/renderings/{kind}/{namespace}/{name}/{cluster}",
+            get(render_object),
+        )
+        .route(
             "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/reconcile",
             post(reconcile_cluster),
         )
@@ -61,6 +66,7 @@ pub fn router(fleet: Fleet) -> Router {
             "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/revoke",
             post(revoke_cluster),
         )
+        .route("/metrics", get(metrics))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .fallback(|| async { Refused(StatusError::no_such_path()) })
         .with_state(Arc::new(fleet))
@@ -136,21 +142,47 @@ async fn explain_object(
     State(fleet): State<Arc<Fleet>>,
     Path((kind, namespace, name)): Path<(String, String, String)>,
 ) -> Answer<Json<wire::Explanation>> {
+    of_kind(&kind, &namespace, |resource, namespace| {
+        let mut told: wire::Explanation = explain(&fleet.reconciler, resource, namespace, &name)?.into();
+        told.placement = verdicts(&fleet.reconciler, resource, namespace, &name)?;
+        Ok(Json(told))
+    })
+}
+
+async fn render_object(
+    State(fleet): State<Arc<Fleet>>,
+    Path((kind, namespace, name, cluster)): Path<(String, String, String, String)>,
+) -> Answer<Json<wire::Rendering>> {
+    let cluster = cluster_name(&cluster)?;
+    known(&fleet.store, &cluster)?;
+    of_kind(&kind, &namespace, |resource, namespace| {
+        rendering(&fleet.reconciler, resource, namespace, &name, &cluster).map(Json)
+    })
+}
+
+async fn metrics(State(fleet): State<Arc<Fleet>>) -> Answer<Response> {
+    let told = fleet.reconciler.metrics().text(&fleet.store);
+    let text = told.map_err(|error| Refused::new(Reason::InternalError, error))?;
+    Ok(([(http::header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
+}
+
+/// Answers about an object whose kind a person named; several kinds may have that name.
+fn of_kind<T>(
+    kind: &str,
+    namespace: &str,
+    answer: impl Fn(&ResourceId, &str) -> Result<T, ExplainError>,
+) -> Answer<T> {
     let table = TypeTable::built_in();
-    let candidates = kinds::find(table, &kind);
+    let candidates = kinds::find(table, kind);
     if candidates.is_empty() {
         let message = format!("the hub has no kind {kind:?} (say Deployment, deployments.apps or deploy)");
         return Err(Refused::new(Reason::NotFound, message));
     }
     let mut absent = None;
     for candidate in candidates {
-        let place = if candidate.namespaced {
-            namespace.as_str()
-        } else {
-            ""
-        };
-        match explain(&fleet.reconciler, &candidate.resource, place, &name) {
-            Ok(explanation) => return Ok(Json(explanation.into())),
+        let place = if candidate.namespaced { namespace } else { "" };
+        match answer(&candidate.resource, place) {
+            Ok(answer) => return Ok(answer),
             Err(error @ ExplainError::NotFound { .. }) => absent = absent.or(Some(error)),
             Err(error) => return Err(Refused::new(Reason::InternalError, error)),
         }

@@ -96,6 +96,73 @@ pub struct Explanation {
     pub decisions: Vec<Decision>,
     /// Each cluster that is, was or will be a target, by name.
     pub clusters: Vec<ClusterState>,
+    /// What filters, score and estimate say about every cluster now, by name; empty if no policy holds the object.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placement: Vec<Verdict>,
+}
+
+/// How one cluster was judged for an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    /// The cluster.
+    pub cluster: String,
+    /// Why a filter refused it, in words; absent: it is a candidate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+    /// 100 if it holds the object already.
+    pub score: i64,
+    /// Replicas that still fit.
+    pub room: i64,
+    /// Replicas it holds by the last decision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<i64>,
+    /// What it gets; 0 for kinds without replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<i64>,
+    /// Seconds since the cluster was last heard; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<i64>,
+}
+
+/// Answer of `renderings/KIND/NAMESPACE/NAME/CLUSTER`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rendering {
+    /// `Deployment.apps prod/web`.
+    pub object: String,
+    /// The cluster.
+    pub cluster: String,
+    /// The template without what belongs to the hub.
+    pub template: serde_json::Value,
+    /// What the cluster shall have; absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<serde_json::Value>,
+    /// Why it shall have nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+    /// What the cluster last said; absent: nothing yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<Observed>,
+}
+
+/// What a cluster last said of an object.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Observed {
+    /// The manifest it speaks of; absent if the hub does not keep it any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<serde_json::Value>,
+    /// The status in the member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<serde_json::Value>,
+    /// Stable code.
+    pub reason: String,
+    /// How old this knowledge is, in seconds.
+    pub age_seconds: i64,
+    /// The age is a lower bound.
+    #[serde(default)]
+    pub at_least: bool,
 }
 
 /// One decision about the object.

@@ -86,6 +86,11 @@ impl<K: Ord> Dirty<K> {
         self.poke.notify_one();
     }
 
+    /// Starts a pass although nothing is marked.
+    pub(super) fn poke(&self) {
+        self.poke.notify_one();
+    }
+
     /// Takes what is marked.
     pub(super) fn take(&self) -> Marked<K> {
         std::mem::take(&mut *self.marked.lock().unwrap_or_else(PoisonError::into_inner))

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use hub_core::plan::{Template, TemplatePlan, World};
-use hub_core::policy::PolicyRef;
+use hub_core::policy::{AnyPropagationPolicy, PolicyRef};
 use hub_core::schedule::outcome::{self, About};
 use interpreter::InterpretError;
 use serde_json::{Value, json};
@@ -132,8 +132,16 @@ impl Reconciler {
     }
 
     /// Tells of policies that select nothing, and of those that name clusters which have not joined. Each is told once.
-    pub(super) async fn tell_of_policies(&self, world: &World, matched: &BTreeSet<PolicyRef>) {
-        for policy in world.policies().iter().filter(|policy| !policy.deleting) {
+    pub(super) async fn tell_of_policies(
+        &self,
+        world: &World,
+        matched: &BTreeSet<PolicyRef>,
+        changed: Option<&BTreeSet<PolicyRef>>,
+    ) {
+        let concerned = |policy: &&AnyPropagationPolicy| {
+            !policy.deleting && changed.is_none_or(|changed| changed.contains(&policy.reference))
+        };
+        for policy in world.policies().iter().filter(concerned) {
             let mut tales = Vec::new();
             if !matched.contains(&policy.reference) {
                 let message = "selects no object on the hub yet".to_owned();

@@ -217,7 +217,7 @@ fn notes(plan: &TemplatePlan) -> Vec<Note> {
 
 impl Reconciler {
     /// What the other bindings of its namespace mean for a template, read anew.
-    fn around(&self, world: &World, template: &Template) -> (Vec<Referrer>, Option<Resources>) {
+    pub(super) fn around(&self, world: &World, template: &Template) -> (Vec<Referrer>, Option<Resources>) {
         let namespace = &template.key.namespace;
         if namespace.is_empty() {
             return (Vec::new(), None);
@@ -360,6 +360,7 @@ impl From<Explanation> for wire::Explanation {
             object: key.to_string(),
             decisions,
             clusters: clusters.collect(),
+            placement: Vec::new(),
         }
     }
 }

@@ -85,6 +85,8 @@ impl Reconciler {
         if is_binding {
             let key = bound_object(&object.value());
             marks.extend(self.place_of(&key));
+        } else if group == "policy.karmada.io" {
+            self.policy_changed(event, marks);
         } else if steers {
             self.mark_world();
         } else {

@@ -27,7 +27,9 @@ mod policies;
 mod presence;
 mod quotas;
 mod rebalance;
+mod render;
 mod status;
+mod steer;
 mod waiting;
 mod world;
 
@@ -44,10 +46,12 @@ use interpreter::Customized;
 use shared::ids::ObjectKey;
 
 use crate::clock;
+use crate::metrics::Metrics;
 use crate::store::{BindingRef, ResourceId, Store, StoreError};
 
 pub use explain::{ExplainError, explain};
 pub use presence::{Presence, Turned};
+pub use render::{rendering, verdicts};
 pub use status::seen;
 
 use dirty::Dirty;
@@ -113,6 +117,9 @@ pub struct Reconciler {
     own_writes: OwnWrites<BindingRef>,
     /// The same for claims that are noted on templates.
     own_claims: OwnWrites<TemplateKey>,
+    /// Policies that may.
+    steered: Mutex<steer::Steered>,
+    metrics: Metrics,
     /// Which binding an object has; filled by the plan's full pass, kept by each plan.
     bound: Mutex<HashMap<ObjectKey, BindingRef>>,
     /// Group and kind to where its objects are stored.
@@ -147,12 +154,19 @@ impl Reconciler {
             quotas: Dirty::default(),
             world_changed: AtomicBool::new(true),
             room_changed: AtomicBool::new(false),
+            steered: Mutex::default(),
             waiting: Waiting::default(),
             own_writes: OwnWrites::default(),
             own_claims: OwnWrites::default(),
+            metrics: Metrics::default(),
             bound: Mutex::default(),
             kinds: Mutex::default(),
         }
+    }
+
+    /// The planner's counters.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Runs until the store is closed. Dropping the future stops everything at once; nothing is lost by it.

@@ -5,7 +5,7 @@
 //! template marked by the next start.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use futures::StreamExt;
 use hub_core::dependencies::DependencyIndex;
@@ -122,7 +122,11 @@ impl Reconciler {
         planner: &mut Planner,
         marked: Marked<TemplateKey>,
     ) -> Vec<TemplateKey> {
-        if marked.is_empty() {
+        let steered: BTreeSet<PolicyRef> = {
+            let steered = self.steered.lock().unwrap_or_else(PoisonError::into_inner);
+            steered.iter().map(|(_, policy)| policy.clone()).collect()
+        };
+        if marked.is_empty() && steered.is_empty() {
             return Vec::new();
         }
         let all = |error: StoreError| {
@@ -179,11 +183,12 @@ impl Reconciler {
             }
             tokio::task::yield_now().await;
         }
-        if marked.all
+        if (marked.all || !steered.is_empty())
             && let Some(world) = &planner.world
         {
             self.release_policies(world).await;
-            self.tell_of_policies(world, &planner.matched).await;
+            let changed = (!marked.all).then_some(&steered);
+            self.tell_of_policies(world, &planner.matched, changed).await;
         }
         failed
     }
@@ -261,10 +266,7 @@ impl Reconciler {
                 }
             }
         }
-        *self
-            .bound
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = bound;
+        *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound;
         Ok(jobs.into_iter().collect())
     }
 
@@ -302,10 +304,7 @@ impl Reconciler {
 
     /// The binding of a template that is gone, by where it was stored.
     fn leftover(&self, at: &TemplateKey) -> Option<(ObjectKey, BindingRef)> {
-        let bound = self
-            .bound
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         let here = |key: &ObjectKey| {
             key.namespace == at.namespace && key.name == at.name && *key.group == *at.resource.group
         };
@@ -411,6 +410,7 @@ impl Reconciler {
                 used: used.as_ref(),
             },
         };
+        let began = std::time::Instant::now();
         let plan = plan::plan_template(
             &world,
             &template,
@@ -419,6 +419,10 @@ impl Reconciler {
             &mut planner.names,
         );
         planner.matched.extend(plan.selecting().cloned());
+        self.metrics.planned(began.elapsed());
+        if let Some(scheduled) = &plan.scheduled {
+            self.metrics.scheduled(scheduled.status);
+        }
         if plan.binding_name.is_empty() {
             return Ok(None);
         }

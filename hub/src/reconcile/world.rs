@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use hub_core::cluster::Cluster;
 use hub_core::plan::World;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use shared::wire::{ApiEnablement, Capacity};
 
 use super::Reconciler;
+use super::steer::Steered;
 use crate::store::fleet::ClusterRow;
 use crate::store::{Listing, ResourceId, StoreError};
 
@@ -38,6 +39,13 @@ impl Reconciler {
         // The flags go down before reading: a change during the read raises them again.
         let changed = self.world_changed.swap(false, Ordering::SeqCst);
         let room = self.room_changed.swap(false, Ordering::SeqCst);
+        let steered = std::mem::take(&mut *self.steered.lock().unwrap_or_else(PoisonError::into_inner));
+        let known = known.map(|mut known| {
+            if !changed && !steered.is_empty() {
+                self.steer(Arc::make_mut(&mut known), &steered);
+            }
+            known
+        });
         match known {
             Some(known) if !changed && !room => Ok(known),
             Some(known) if !changed => self
@@ -47,6 +55,19 @@ impl Reconciler {
             _ => self
                 .read_world()
                 .inspect_err(|_| self.world_changed.store(true, Ordering::SeqCst)),
+        }
+    }
+
+    /// Brings policies that changed into the world, one by one.
+    fn steer(&self, world: &mut World, steered: &Steered) {
+        for (resource, policy) in steered {
+            let stored = self.store.get(resource, &policy.namespace, &policy.name);
+            let stored = stored.map(|stored| stored.value());
+            if resource.resource.ends_with("propagationpolicies") {
+                world.put_propagation(policy, stored.as_ref());
+            } else {
+                world.put_override(policy, stored.as_ref());
+            }
         }
     }
 

@@ -10,6 +10,7 @@ mod deviations;
 mod report;
 #[cfg(test)]
 mod retained;
+pub mod through_hub;
 
 use std::path::Path;
 

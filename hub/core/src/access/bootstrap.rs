@@ -80,7 +80,7 @@ const VIEWED: &[(&str, &[&str])] = &[
     ),
     ("policy.karmada.io", &["overridepolicies", "propagationpolicies"]),
     ("work.karmada.io", &["resourcebindings"]),
-    ("fleet.pinnace.dev", &["explanations"]),
+    ("fleet.pinnace.dev", &["explanations", "renderings"]),
 ];
 
 /// Resources that `edit` writes, by group.

@@ -11,6 +11,7 @@ mod claims;
 mod lazy;
 mod names;
 mod pass;
+mod steer;
 mod template;
 mod wanted;
 mod works;

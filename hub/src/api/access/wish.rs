@@ -54,9 +54,13 @@ fn of_fleet(verb: &str, path: &str) -> Attributes {
         other => other,
     };
     match parts.as_slice() {
-        ["explanations", _kind, namespace, name] => {
-            Attributes::resource("get", FLEET_GROUP, "explanations", namespace, name)
-        }
+        [
+            about @ ("explanations" | "renderings"),
+            _kind,
+            namespace,
+            name,
+            ..,
+        ] => Attributes::resource("get", FLEET_GROUP, about, namespace, name),
         [resource, name, action] => {
             Attributes::resource(verb, FLEET_GROUP, resource, "", name).with_subresource(action)
         }

@@ -9,6 +9,7 @@ use shared::ids::{ClusterName, Digest, ObjectKey, Sequence};
 use shared::limits as wire_limits;
 use shared::set::{Entry, Tombstone};
 use shared::time::UnixSeconds;
+use shared::wire::ApplyState;
 
 use super::super::Store;
 use super::super::error::StoreError;
@@ -139,6 +140,34 @@ impl Store {
             found.push((key, binding));
         }
         Ok(found)
+    }
+
+    /// How many works there are by what their clusters say: `applied`, `failed`, `pending`, `suspended`, and `unreported`
+    /// of which nothing was heard yet.
+    ///
+    /// # Errors
+    /// The store.
+    pub fn works_by_status(&self) -> Result<BTreeMap<&'static str, u64>, StoreError> {
+        let words = ["applied", "failed", "pending", "suspended", "unreported"];
+        let mut counts: BTreeMap<&'static str, u64> = words.into_iter().map(|word| (word, 0)).collect();
+        let db = self.reader();
+        let mut statement = db.prepare_cached(
+            "SELECT r.flags, count(*) FROM target t LEFT JOIN report r ON r.target = t.id GROUP BY r.flags",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let word = match row.get::<_, Option<i64>>(0)? {
+                None => "unreported",
+                Some(bits) => match flags::read(bits)?.0 {
+                    ApplyState::Applied => "applied",
+                    ApplyState::Failed => "failed",
+                    ApplyState::Pending => "pending",
+                    ApplyState::Suspended => "suspended",
+                },
+            };
+            *counts.entry(word).or_default() += row.get::<_, i64>(1)?.cast_unsigned();
+        }
+        Ok(counts)
     }
 
     /// All targets of a cluster, by key.

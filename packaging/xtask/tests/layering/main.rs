@@ -4,6 +4,7 @@
 // A test program: whatever cannot be read fails the test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod adapters;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet};

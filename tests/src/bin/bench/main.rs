@@ -1,7 +1,6 @@
 //! `bench`: measures the product on real parts and prints what it found. Times are printed, not judged.
 
 mod fleet;
-mod machine;
 mod path;
 mod plan;
 mod summary;

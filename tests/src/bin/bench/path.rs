@@ -47,7 +47,7 @@ fn measure_in(folder: &Path) -> Result<PathNumbers> {
         let apply_to_available_ms = applies(&hub).await?;
         let (object_bytes, bytes_per_change, change_ms) = edits(&fleet, &hub, &members).await?;
         Ok(PathNumbers {
-            profile: crate::machine::profile(),
+            profile: tests::simulated::machine::profile(),
             members: MEMBERS,
             memory_idle,
             memory_after: memory(&fleet)?,
@@ -258,7 +258,7 @@ fn memory(fleet: &Fleet) -> Result<Vec<Memory>> {
 
 /// Reads the kernel's own count.
 fn of_process(process: &str, pid: u32) -> Result<Memory> {
-    let (resident_kib, peak_kib) = crate::machine::resident_kib(pid)?;
+    let (resident_kib, peak_kib) = tests::simulated::machine::resident_kib(pid)?;
     Ok(Memory {
         process: process.to_owned(),
         resident_kib,

@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::fleet::load::{self, Mode, Shape};
-use crate::machine;
 use crate::summary::Spread;
+use tests::simulated::machine;
 
 const SIZES: [usize; 3] = [100, 1_000, 10_000];
 /// How long each rate is measured.

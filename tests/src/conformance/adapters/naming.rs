@@ -1,6 +1,7 @@
 //! `naming/*`: names, `hub_core::naming`, and the suspension of bindings.
 
-use hub_core::naming;
+use hub_core::cluster::Taint;
+use hub_core::{naming, policy};
 use serde_json::{Value, json};
 
 use super::super::{Answer, Case};
@@ -14,7 +15,20 @@ pub(super) fn answer(case: &Case) -> Answer {
                 other => other,
             }
         }
+        "parseTaints" => parse_taints(&case.input),
         _ => Answer::Unsupported,
+    }
+}
+
+fn parse_taints(input: &Value) -> Answer {
+    let texts = input.as_array().into_iter().flatten().filter_map(Value::as_str);
+    let row = |taint: &Taint| json!({"key": taint.key, "value": taint.value, "effect": taint.effect});
+    match policy::parse_taints(texts) {
+        Ok(parsed) => Answer::Result(json!({
+            "add": parsed.add.iter().map(row).collect::<Vec<_>>(),
+            "remove": parsed.remove.iter().map(row).collect::<Vec<_>>(),
+        })),
+        Err(_) => Answer::error(),
     }
 }
 

@@ -1,7 +1,5 @@
 //! `bench fleet`: a running hub, simulated clusters, and Deployments with policies created over its API.
 
-pub(crate) mod agents;
-pub(crate) mod hub;
 pub(crate) mod load;
 mod numbers;
 
@@ -12,11 +10,11 @@ use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 
-use crate::machine;
-use agents::{Clusters, Seen};
-use hub::{Api, Hub};
 use load::{Mode, Shape};
 use numbers::{FleetNumbers, Rows, Run, Statuses};
+use tests::simulated::agents::{Clusters, Seen};
+use tests::simulated::hub::{Api, Hub};
+use tests::simulated::machine;
 
 const CLUSTERS: usize = 100;
 const DEPLOYMENTS: usize = 300;
@@ -69,7 +67,8 @@ pub(crate) async fn start(folder: &Path, clusters: usize, shape: Shape) -> Resul
         let line = api.token(&format!("sim-{n:03}"), &address).await?;
         lines.push(line.parse().with_context(|| line)?);
     }
-    let agents = Clusters::start(lines, shape.capacity());
+    let capacity = shape.capacity();
+    let agents = Clusters::start(lines.into_iter().map(|line| (line, capacity.clone())).collect());
     let started = Instant::now();
     loop {
         let seen = agents.progress().look()?;
@@ -232,7 +231,10 @@ async fn check(api: &Api, mode: Mode, held: usize) -> Result<usize> {
 async fn report(hub: &Hub, agents: &Clusters, works: usize) -> Result<Statuses> {
     let (cpu_before, began) = (hub.cpu_seconds()?, Instant::now());
     agents.report();
-    let seen = until_quiet(agents, |seen| seen.last_report).await?;
+    let mut seen = until_quiet(agents, |seen| seen.last_report).await?;
+    while seen.reported < works && began.elapsed() < PATIENCE {
+        seen = until_quiet(agents, |seen| seen.last_report).await?;
+    }
     let seconds = seen.last_report.duration_since(began).as_secs_f64();
     ensure!(
         seen.reported >= works,

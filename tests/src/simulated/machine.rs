@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 /// Build profile of this run: numbers of different profiles do not compare.
-pub(crate) fn profile() -> &'static str {
+pub fn profile() -> &'static str {
     if cfg!(debug_assertions) { "dev" } else { "dist" }
 }
 
@@ -13,7 +13,7 @@ pub(crate) fn profile() -> &'static str {
 ///
 /// # Errors
 /// The kernel does not say.
-pub(crate) fn load() -> Result<f64> {
+pub fn load() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/loadavg")?;
     let first = text.split_whitespace().next().context("/proc/loadavg is empty")?;
     Ok(first.parse()?)
@@ -23,7 +23,7 @@ pub(crate) fn load() -> Result<f64> {
 ///
 /// # Errors
 /// The process is gone.
-pub(crate) fn resident_kib(pid: u32) -> Result<(u64, u64)> {
+pub fn resident_kib(pid: u32) -> Result<(u64, u64)> {
     let path = PathBuf::from(format!("/proc/{pid}/status"));
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     let field = |name: &str| -> Result<u64> {
@@ -40,7 +40,7 @@ pub(crate) fn resident_kib(pid: u32) -> Result<(u64, u64)> {
 ///
 /// # Errors
 /// The process is gone.
-pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
+pub fn cpu_seconds(pid: u32) -> Result<f64> {
     /// Ticks per second in `/proc`; the same on every Linux we run on.
     const TICKS: f64 = 100.0;
     let path = PathBuf::from(format!("/proc/{pid}/stat"));
@@ -56,7 +56,7 @@ pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
 ///
 /// # Errors
 /// The folder cannot be read.
-pub(crate) fn bytes_of(folder: &Path, part: &str) -> Result<u64> {
+pub fn bytes_of(folder: &Path, part: &str) -> Result<u64> {
     let mut sum = 0;
     for entry in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let entry = entry?;

@@ -32,7 +32,7 @@ const REPORTED_TOGETHER: usize = 100;
 
 /// What all clusters hold together, for whoever waits for it.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub struct Progress {
     state: Mutex<State>,
 }
 
@@ -48,17 +48,17 @@ struct State {
 
 /// A look at the progress.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Clusters in conversation with the hub.
-    pub(crate) connected: usize,
+    pub connected: usize,
     /// Deployments held, over all clusters.
-    pub(crate) workloads: usize,
+    pub workloads: usize,
     /// Statuses that the hub has taken, over all clusters.
-    pub(crate) reported: usize,
+    pub reported: usize,
     /// When one accepted a set last.
-    pub(crate) last: Instant,
+    pub last: Instant,
     /// When the hub took a report with statuses last.
-    pub(crate) last_report: Instant,
+    pub last_report: Instant,
 }
 
 impl Progress {
@@ -83,7 +83,7 @@ impl Progress {
     ///
     /// # Errors
     /// One of them failed.
-    pub(crate) fn look(&self) -> Result<Seen> {
+    pub fn look(&self) -> Result<Seen> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failure) = &state.failure {
             bail!("a simulated cluster failed: {failure}");
@@ -113,7 +113,7 @@ impl Holdings for Shelf {
 }
 
 /// The running clusters; they end when this is dropped.
-pub(crate) struct Clusters {
+pub struct Clusters {
     progress: Arc<Progress>,
     reports: watch::Sender<bool>,
     stop: watch::Sender<bool>,
@@ -121,8 +121,8 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    /// Joins clusters with these lines and lets them talk, all on one thread. `capacity` is what each reports.
-    pub(crate) fn start(lines: Vec<JoinLine>, capacity: Capacity) -> Self {
+    /// Joins clusters with these lines and lets them talk, all on one thread. Each reports its capacity.
+    pub fn start(lines: Vec<(JoinLine, Capacity)>) -> Self {
         let progress = Arc::new(Progress::new(lines.len()));
         let (reports, reports_asked) = watch::channel(false);
         let (stop, mut stopped) = watch::channel(false);
@@ -137,16 +137,15 @@ impl Clusters {
             local.block_on(&runtime, async move {
                 let common = Rc::new(Common {
                     shelf: Shelf::default(),
-                    capacity,
                     progress: told,
                     doors: Semaphore::new(CONNECTING),
                     random: Random::new(),
                     reports: reports_asked,
                 });
-                for (index, line) in lines.into_iter().enumerate() {
+                for (index, (line, capacity)) in lines.into_iter().enumerate() {
                     let common = common.clone();
                     spawn_local(async move {
-                        if let Err(error) = common.clone().live(index, line).await {
+                        if let Err(error) = common.clone().live(index, line, capacity).await {
                             common
                                 .progress
                                 .change(|state| state.failure = Some(format!("{error:#}")));
@@ -166,12 +165,12 @@ impl Clusters {
     }
 
     /// How far they are.
-    pub(crate) fn progress(&self) -> &Progress {
+    pub fn progress(&self) -> &Progress {
         &self.progress
     }
 
     /// From now on every object held is reported as applied and healthy.
-    pub(crate) fn report(&self) {
+    pub fn report(&self) {
         self.reports.send_replace(true);
     }
 }
@@ -189,7 +188,6 @@ impl Drop for Clusters {
 /// What the clusters of one thread share.
 struct Common {
     shelf: Shelf,
-    capacity: Capacity,
     progress: Arc<Progress>,
     doors: Semaphore,
     random: Random,
@@ -204,7 +202,7 @@ struct Joined {
 }
 
 impl Common {
-    async fn live(self: Rc<Self>, index: usize, line: JoinLine) -> Result<()> {
+    async fn live(self: Rc<Self>, index: usize, line: JoinLine, capacity: Capacity) -> Result<()> {
         let name = line.cluster.to_string();
         let door = self.doors.acquire().await?;
         let within = Duration::from_secs(60);
@@ -230,7 +228,7 @@ impl Common {
             boot: joined.identity.boot,
             clock: Monotonic::start(),
             next: ReportSeq(1),
-            capacity_due: true,
+            capacity: Some(capacity),
             unreported: VecDeque::new(),
             reporting: 0,
         };
@@ -320,7 +318,8 @@ struct Cluster {
     boot: BootId,
     clock: Monotonic,
     next: ReportSeq,
-    capacity_due: bool,
+    /// To be reported.
+    capacity: Option<Capacity>,
     unreported: VecDeque<Arc<Entry>>,
     /// Statuses in the report that is on its way.
     reporting: usize,
@@ -425,7 +424,7 @@ impl Cluster {
 
     /// The next report, if there is anything to say.
     fn report(&mut self) -> Option<Report> {
-        if !self.capacity_due && self.unreported.is_empty() {
+        if self.capacity.is_none() && self.unreported.is_empty() {
             return None;
         }
         let together = self.unreported.len().min(REPORTED_TOGETHER);
@@ -441,7 +440,7 @@ impl Cluster {
             objects,
             tombstones_done: Vec::new(),
             strays: None,
-            capacity: std::mem::take(&mut self.capacity_due).then(|| self.common.capacity.clone()),
+            capacity: self.capacity.take(),
             full: self.unreported.is_empty(),
         };
         self.next = self.next.next();
