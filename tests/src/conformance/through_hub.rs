@@ -279,7 +279,7 @@ impl Place {
         let agents = Clusters::start(joining);
         let path = "/apis/cluster.karmada.io/v1alpha1/clusters";
         let began = Instant::now();
-        while count > 0 {
+        loop {
             let list = api.get(path).await?;
             let known = |cluster: &&Value| cluster["status"]["apiEnablements"].is_array();
             if items(&list["items"]).filter(known).count() == count {

@@ -3,6 +3,7 @@
 mod check;
 mod count;
 mod demo;
+mod kube_conformance;
 mod member;
 mod step;
 mod test;
@@ -40,6 +41,8 @@ enum Task {
     /// The differential cases against a real API server: `replay [FILE]`, or `record KUBECONFIG [FILE]` from a member.
     #[command(disable_help_flag = true)]
     KubeCases(step::Args),
+    /// The official conformance suite of Kubernetes against a fresh hub (its first build takes minutes).
+    KubeConformance(kube_conformance::Args),
     /// The main job end to end on this machine: a hub, three real clusters, a cut and a catching up.
     Demo(demo::Args),
     /// What the CI machine does: `.ci/run`.
@@ -63,6 +66,7 @@ impl Cli {
             Task::Bench(args) => step::run("bench", &args),
             Task::Conformance(args) => step::run("conformance", &args),
             Task::KubeCases(args) => step::run("kube", &args),
+            Task::KubeConformance(args) => kube_conformance::run(&args),
             Task::Demo(args) => demo::run(&args),
             Task::Ci => process::run(&mut Command::new(workspace::root()?.join(".ci/run"))),
             Task::Member(args) => member::run(args),
