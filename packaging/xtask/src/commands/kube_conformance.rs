@@ -117,7 +117,7 @@ fn suite() -> Result<Suite> {
 
 /// A fresh hub in `folder` and its administrator's kubeconfig.
 fn start_hub(folder: &Path) -> Result<(Process, PathBuf)> {
-    process::run(&mut cargo(&["build", "--quiet", "-p", "hub", "--bins"])?)?;
+    process::run(&mut cargo(&["build", "--quiet", "--workspace", "--bins"])?)?;
     let data = folder.join("hub");
     let listen = format!("127.0.0.1:{}", ports::free(1)?.first().context("no free port")?);
     let program = workspace::binary("pinnace-hub")?;
