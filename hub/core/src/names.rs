@@ -1,5 +1,7 @@
 //! Names as Kubernetes allows them (source: apimachinery `validation`): object names, label keys and values.
 
+use std::net::IpAddr;
+
 const DNS_LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and \
      end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
      '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
@@ -123,7 +125,17 @@ pub fn object_name(group: &str, plural: &str, name: &str) -> Result<(), String> 
     match (group, plural) {
         ("", "namespaces" | "services") => dns_label(name),
         ("rbac.authorization.k8s.io", _) => path_segment(name),
+        ("networking.k8s.io", "ipaddresses") => canonical_address(name),
         _ => dns_subdomain(name),
+    }
+}
+
+/// An IP address as it is written once: an IPAddress has it as its name (source: networking validation).
+fn canonical_address(text: &str) -> Result<(), String> {
+    match text.parse::<IpAddr>() {
+        Ok(address) if address.to_string() == text => Ok(()),
+        Ok(address) => Err(format!("must be in canonical form (\"{address}\")")),
+        Err(_) => Err("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()),
     }
 }
 
@@ -146,6 +158,15 @@ mod tests {
             Ok(())
         );
         assert!(object_name("", "configmaps", "system:a").is_err());
+        for (name, good) in [
+            ("fe80::1", true),
+            ("10.0.0.1", true),
+            ("fe80:0::1", false),
+            ("a.b", false),
+        ] {
+            let named = object_name("networking.k8s.io", "ipaddresses", name);
+            assert_eq!(named.is_ok(), good, "{name}");
+        }
     }
 
     #[test]

@@ -242,7 +242,11 @@ pub fn create(
     if has_generation(resource) {
         metadata.insert("generation".to_owned(), json!(1));
     }
+    // A kubelet registers its Node with a status (source: the Node strategy, the only one that keeps it).
+    let keeps_status =
+        resource.group.is_empty() && &*resource.plural == "nodes" && object.get("status").is_some();
     if has_status(resource)
+        && !keeps_status
         && let Some(members) = object.as_object_mut()
     {
         members.remove("status");

@@ -16,16 +16,9 @@ pub(super) fn status(resource: &Resource, old: &Value, new: &Value) -> Value {
         keep(members, new.get("apiVersion"), "apiVersion");
     }
     keep_fields(&mut out, new);
-    // Built-in kinds let their metadata be annotated and labelled along with it, but for the labels of a Deployment
-    // (source: their status strategies).
-    if resource.is_built_in
-        && !resource.group.starts_with("apiextensions")
-        && let Some(metadata) = out.get_mut("metadata").and_then(Value::as_object_mut)
-    {
-        keep(metadata, new.pointer("/metadata/annotations"), "annotations");
-        if &*resource.plural != "deployments" {
-            keep(metadata, new.pointer("/metadata/labels"), "labels");
-        }
+    if resource.is_built_in && !resource.group.starts_with("apiextensions") {
+        let labels = &*resource.plural != "deployments";
+        keep_marks(&mut out, new, labels);
     }
     if &*resource.group == "certificates.k8s.io" {
         let verdicts: Vec<Value> = conditions(old).filter(|c| is_verdict(c)).cloned().collect();
@@ -46,6 +39,17 @@ fn conditions(object: &Value) -> impl Iterator<Item = &Value> {
 fn is_verdict(condition: &Value) -> bool {
     let kind = condition.get("type").and_then(Value::as_str).unwrap_or_default();
     VERDICTS.contains(&kind)
+}
+
+/// Built-in kinds let their metadata be annotated and labelled along with their status, but for the labels of a
+/// Deployment (source: their status strategies).
+fn keep_marks(out: &mut Value, new: &Value, labels: bool) {
+    if let Some(metadata) = out.get_mut("metadata").and_then(Value::as_object_mut) {
+        keep(metadata, new.pointer("/metadata/annotations"), "annotations");
+        if labels {
+            keep(metadata, new.pointer("/metadata/labels"), "labels");
+        }
+    }
 }
 
 /// The old object with the conditions of the new one; new conditions get their times.
@@ -73,6 +77,7 @@ pub(super) fn approval(old: &Value, new: &Value, now: i64) -> Value {
     }
     out["status"]["conditions"] = json!(all);
     keep_fields(&mut out, new);
+    keep_marks(&mut out, new, true);
     out
 }
 
@@ -109,12 +114,17 @@ mod tests {
         let resource = table
             .resource("certificates.k8s.io", "v1", "certificatesigningrequests")
             .expect("signing requests");
-        let old = json!({"spec": {"request": "x"}, "status": {"certificate": "c"}});
-        let wish = json!({"spec": {"request": "other"},
+        let old =
+            json!({"metadata": {"name": "r"}, "spec": {"request": "x"}, "status": {"certificate": "c"}});
+        let wish = json!({"metadata": {"annotations": {"by": "me"}}, "spec": {"request": "other"},
             "status": {"certificate": "mine", "conditions": [{"type": "Approved", "reason": "r"}]}});
         let approved = approval(&old, &wish, 0);
         assert_eq!(approved["status"]["certificate"], "c");
         assert_eq!(approved["spec"], old["spec"]);
+        assert_eq!(
+            approved["metadata"]["annotations"]["by"], "me",
+            "marks come along"
+        );
         assert_eq!(
             approved["status"]["conditions"][0]["lastUpdateTime"],
             "1970-01-01T00:00:00Z"

@@ -47,6 +47,13 @@ fn a_created_object_has_the_metadata_of_the_server() {
 }
 
 #[test]
+fn a_node_registers_with_its_status() {
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let node = created("", "nodes", json!({"metadata": {"name": "n"}, "status": ready})).expect("a node");
+    assert_eq!(node["status"]["conditions"], ready["conditions"]);
+}
+
+#[test]
 fn broken_creates_are_refused() {
     let table = [
         (json!({"kind": "Pod", "metadata": {"name": "a"}}), 400),
