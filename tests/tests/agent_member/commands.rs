@@ -2,7 +2,6 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use shared::set::ConflictResolution;
 use tests::real::wait;
 
 use super::bench::*;

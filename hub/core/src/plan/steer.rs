@@ -59,7 +59,7 @@ mod tests {
     fn policy(name: usize, version: usize) -> Value {
         let kinds = ["Deployment", "ConfigMap", "Service"];
         json!({
-            "metadata": {"name": format!("p{name}"), "namespace": if name % 3 == 0 { "" } else { "shop" }},
+            "metadata": {"name": format!("p{name}"), "namespace": if name.is_multiple_of(3) { "" } else { "shop" }},
             "spec": {"priority": version, "resourceSelectors": [
                 {"apiVersion": "v1", "kind": kinds[(name + version) % 3]}, {"apiVersion": "v1", "kind": kinds[version % 3]}]},
         })

@@ -111,7 +111,7 @@ fn cluster(n: usize) -> Value {
     let used = 100 + n * 37 % 3_000;
     json!({
         "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster",
-        "metadata": {"name": format!("m-{n:05}"), "labels": {"environment": if n % 10 == 0 { "staging" } else { "production" }}},
+        "metadata": {"name": format!("m-{n:05}"), "labels": {"environment": if n.is_multiple_of(10) { "staging" } else { "production" }}},
         "spec": {
             "provider": format!("provider-{}", n % 3), "region": format!("region-{:02}", n % 20),
             "zones": [format!("zone-{}", n % 60)],
