@@ -71,9 +71,10 @@ pub struct Noted<'a> {
     pub moved: bool,
 }
 
-/// The status of a binding after an attempt. The condition keeps its time while it says the same; generation and time of
-/// the last scheduling move only on success, and the time only if the assignment changed or was never noted, so that
-/// planning again changes nothing.
+/// The status of a binding after an attempt. The condition keeps its time while it says the same. The observed
+/// generation moves on whenever the attempt came to an answer, also to the answer that nothing fits, or those who wait
+/// for it would hang (`SchedulerError` is none). The time of the last scheduling moves only on success, and only if
+/// the assignment changed or was never noted, so that planning again changes nothing.
 pub fn status(old: &Value, generation: i64, noted: &Noted<'_>, now: &str) -> Value {
     let mut status = old.as_object().cloned().unwrap_or_default();
     let word = if noted.scheduled { "True" } else { "False" };
@@ -94,11 +95,11 @@ pub fn status(old: &Value, generation: i64, noted: &Noted<'_>, now: &str) -> Val
         None => conditions.push(condition),
     }
     status.insert("conditions".to_owned(), Value::Array(conditions));
-    if noted.scheduled {
+    if noted.reason != "SchedulerError" {
         status.insert("schedulerObservedGeneration".to_owned(), json!(generation));
-        if noted.moved || old["lastScheduledTime"].is_null() {
-            status.insert("lastScheduledTime".to_owned(), json!(now));
-        }
+    }
+    if noted.scheduled && (noted.moved || old["lastScheduledTime"].is_null()) {
+        status.insert("lastScheduledTime".to_owned(), json!(now));
     }
     Value::Object(status)
 }

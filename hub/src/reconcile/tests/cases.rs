@@ -179,12 +179,26 @@ async fn one_bad_policy_or_object_blocks_no_other() {
 }
 
 #[tokio::test]
-async fn a_cluster_that_joins_later_gets_its_share() {
+async fn a_cluster_that_joins_later_gets_what_goes_everywhere_and_no_share_unasked() {
     let mut hub = Hub::with(&["a"]).await;
     hub.put(&policies(), policy(&[("a", 1), ("late", 1)])).await;
     hub.put(&deployments(), deployment(1, 4, "web:1")).await;
     hub.plan().await;
     assert_eq!(hub.places("web-deployment"), ["a"]);
+    hub.join("late").await;
+    hub.plan().await;
+    // What is divided moves only for a changed placement, changed replicas or a new start (the reference's scheduler).
+    assert_eq!(hub.places("web-deployment"), ["a"]);
+    hub.put(&deployments(), deployment(2, 6, "web:1")).await;
+    hub.plan().await;
+    assert_eq!(hub.places("web-deployment"), ["a", "late"]);
+
+    let mut hub = Hub::with(&["a"]).await;
+    let mut everywhere = policy(&[("a", 1), ("late", 1)]);
+    everywhere["spec"]["placement"]["replicaScheduling"] = json!({"replicaSchedulingType": "Duplicated"});
+    hub.put(&policies(), everywhere).await;
+    hub.put(&deployments(), deployment(1, 4, "web:1")).await;
+    hub.plan().await;
     hub.join("late").await;
     hub.plan().await;
     assert_eq!(hub.places("web-deployment"), ["a", "late"]);
