@@ -263,6 +263,10 @@ async fn by_name(stage: &Stage) -> Result<()> {
         "us-prod",
     ])?;
     ensure!(diff.contains("no difference"), "{diff}");
+    let ready = |cluster: &Value| is_true(cluster, "Ready");
+    stage
+        .until(&format!("{CLUSTERS}/us-prod"), "Ready", ready)
+        .await?;
     let metrics = stage.api.text("/metrics").await?;
     for part in [
         "karmada_schedule_attempts_total{result=\"scheduled\"}",
