@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use agent_core::holdings::{Content, Holdings};
 use agent_core::session::{Effect, Identity, Member, Session};
@@ -16,7 +17,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::clock::Monotonic;
 use crate::identity::{self, Enrolment, IdentityError};
 use crate::ledger::Ledger;
-use crate::limits::{JOIN_WITHIN, LINK_COMMANDS, LINK_EVENTS};
+use crate::limits::{LINK_COMMANDS, LINK_EVENTS};
 use crate::link::{Link, LinkCommand, LinkEvent, Route};
 use crate::member::connect::connect;
 use crate::member::dates::Confirmed;
@@ -36,6 +37,8 @@ pub struct Options {
     pub tls_ca: Option<PathBuf>,
     /// HTTP proxy towards the hub.
     pub proxy: Option<String>,
+    /// How long it is tried.
+    pub within: Duration,
 }
 
 /// Enrols. Repeating it for the same cluster after it succeeded does nothing.
@@ -90,14 +93,14 @@ pub async fn join(options: Options) -> Result<()> {
         tls_ca: options.tls_ca,
         proxy: options.proxy,
     };
+    let within = options.within;
     let link = Link::new(&route, &options.line.cluster, random.clone())?;
-    let (enrolled, last) = LocalSet::new().run_until(converse(session, link, random)).await;
+    let (enrolled, last) = LocalSet::new()
+        .run_until(converse(session, link, random, within))
+        .await;
     let (receipt, ring) = match enrolled {
         Some(done) => done?,
-        None => bail!(
-            "no answer from the hub within {} s: {last}",
-            JOIN_WITHIN.as_secs()
-        ),
+        None => bail!("no answer from the hub within {} s: {last}", within.as_secs()),
     };
     let enrolment = Enrolment {
         format: 1,
@@ -115,14 +118,19 @@ pub async fn join(options: Options) -> Result<()> {
 
 type Done = Result<(shared::keys::SignedReceipt, KeyRing)>;
 
-/// Talks to the hub until it is decided; none when time ran out, with the last trouble met.
-async fn converse(mut session: Session, link: Link, random: Random) -> (Option<Done>, String) {
+/// Talks to the hub until it is decided; none when `within` is over, with the last trouble met.
+async fn converse(
+    mut session: Session,
+    link: Link,
+    random: Random,
+    within: Duration,
+) -> (Option<Done>, String) {
     let (commands, commands_rx) = mpsc::channel(LINK_COMMANDS);
     let (link_tx, mut events) = mpsc::channel(LINK_EVENTS);
     let task = spawn_local(link.run(link_tx, commands_rx));
     let clock = Monotonic::start();
     let mut last = "it could not be reached".to_owned();
-    let done = timeout(JOIN_WITHIN, async {
+    let done = timeout(within, async {
         let mut ring: Option<KeyRing> = None;
         loop {
             for effect in session.take_effects() {

@@ -5,6 +5,7 @@
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use agent::guard::Source;
 use agent_core::guard::Guard;
@@ -115,6 +116,9 @@ struct JoinArgs {
     /// Kubeconfig of this cluster; without it, the service account of the pod.
     #[arg(long)]
     kubeconfig: Option<PathBuf>,
+    /// Give up after this many seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = agent::limits::JOIN_WITHIN.as_secs())]
+    timeout: u64,
     #[command(flatten)]
     route: RouteArgs,
 }
@@ -346,5 +350,6 @@ fn join_options(args: JoinArgs) -> Result<agent::join::Options> {
         kubeconfig: args.kubeconfig,
         tls_ca: args.route.tls_ca,
         proxy: args.route.proxy,
+        within: Duration::from_secs(args.timeout),
     })
 }

@@ -51,7 +51,7 @@ impl Site {
         let mut args = vec!["token", "create", name];
         args.extend(token_options);
         let line = hub.pinnace(&args)?;
-        site.run_join_line(&line, &site.data)?;
+        site.run_join_line(&line, &site.data, &[])?;
         Ok(site)
     }
 
@@ -70,11 +70,11 @@ impl Site {
     /// When the join is refused or not answered.
     pub fn join_as(&self, name: &str) -> Result<()> {
         let line = self.join_line.as_deref().context("no join line was asked for")?;
-        self.run_join_line(line, &self.data.with_file_name(name))
+        self.run_join_line(line, &self.data.with_file_name(name), &["--timeout=15"])
     }
 
     /// Runs the printed join line as a person would, but through the proxy.
-    fn run_join_line(&self, printed: &str, data: &Path) -> Result<()> {
+    fn run_join_line(&self, printed: &str, data: &Path, more: &[&str]) -> Result<()> {
         let line = printed
             .lines()
             .find(|line| line.contains("pinnace-agent join"))
@@ -94,6 +94,7 @@ impl Site {
             .arg(data)
             .arg("--kubeconfig")
             .arg(self.member.kubeconfig())
+            .args(more)
             .output()?;
         ensure!(
             output.status.success(),

@@ -53,9 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let total = Instant::now();
     step("programs built", || {
-        process::run(&mut cargo(&[
-            "build", "--quiet", "-p", "hub", "-p", "agent", "--bins",
-        ])?)?;
+        process::run(&mut cargo(&["build", "--quiet", "--workspace", "--bins"])?)?;
         Binary::get().map(|_| ())
     })?;
     let mut fleet = Fleet::new()?;
