@@ -75,6 +75,11 @@ impl NodeState {
         u64::try_from(free / step * step).unwrap_or(0)
     }
 
+    /// Whether a pod slot is free; a node that does not say how many it has takes one.
+    fn takes_another_pod(&self) -> bool {
+        !self.offered.contains_key("pods") || self.free("pods") > 0
+    }
+
     /// Grade: the least, over CPU and memory, of the highest bound that the free amount reaches.
     fn grade(&self) -> usize {
         let reached = |name: &str, bound: &dyn Fn(&(i64, i64)) -> i128| {
@@ -87,11 +92,11 @@ impl NodeState {
     }
 }
 
-/// Nodes by grade of the default resource models; grades without nodes are left out.
+/// Nodes with a free pod slot by grade of the default resource models; grades without nodes are left out.
 #[must_use]
 pub fn models(nodes: &[NodeState]) -> Vec<ModelCount> {
     let mut counts: BTreeMap<usize, u32> = BTreeMap::new();
-    for node in nodes {
+    for node in nodes.iter().filter(|node| node.takes_another_pod()) {
         *counts.entry(node.grade()).or_default() += 1;
     }
     counts

@@ -11,6 +11,7 @@ pub(super) fn answer(case: &Case) -> Answer {
             hub_core::prune::prune(&mut object);
             Answer::Result(object)
         }
+        "nodeSummary" => super::capacity::answer(&case.input),
         _ => Answer::Unsupported,
     }
 }

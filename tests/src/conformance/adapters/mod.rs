@@ -1,6 +1,7 @@
 //! One adapter per folder of cases: converts types, calls the function of the stage.
 
 mod apply;
+mod capacity;
 mod compact;
 mod deciding;
 mod estimating;
