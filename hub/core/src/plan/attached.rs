@@ -203,7 +203,9 @@ impl Pass<'_> {
         self.withdraw_from(&keeps, preserve, plan);
     }
 
-    fn withdraw_from(&self, keeps: &BTreeSet<&str>, preserve: bool, plan: &mut TemplatePlan) {
+    /// Takes the object out of every cluster that holds it and is not in `keeps`: the one place that plans withdrawals
+    /// of a placed or attached object.
+    pub(super) fn withdraw_from(&self, keeps: &BTreeSet<&str>, preserve: bool, plan: &mut TemplatePlan) {
         plan.withdraw = self
             .previous
             .held

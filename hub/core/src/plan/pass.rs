@@ -13,9 +13,7 @@ use super::lazy::{Activation, activation};
 use super::names::NameIndex;
 use super::template::{Inert, Template};
 use super::wanted::Wanted;
-use super::{
-    BindingChange, Previous, ScheduledCondition, TemplatePlan, Withdrawal, World, delete_mode, works,
-};
+use super::{BindingChange, Previous, ScheduledCondition, TemplatePlan, World, works};
 use crate::cluster::Cluster;
 use crate::divide::Share;
 use crate::policy::{AnyPropagationPolicy, ConflictResolution, Suspension};
@@ -410,18 +408,7 @@ impl Pass<'_> {
             .map(|(cluster, _)| cluster.name.as_str())
             .chain(self.former.staying.iter().map(String::as_str))
             .collect();
-        let mode = delete_mode(render.preserve);
-        plan.withdraw = self
-            .previous
-            .held
-            .iter()
-            .filter(|cluster| !keeps.contains(cluster.as_str()))
-            .map(|cluster| Withdrawal {
-                cluster: cluster.clone(),
-                key: self.template.key.clone(),
-                mode,
-            })
-            .collect();
+        self.withdraw_from(&keeps, render.preserve, plan);
     }
 }
 
