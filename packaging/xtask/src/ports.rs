@@ -34,15 +34,29 @@ pub fn free(count: usize) -> Result<Vec<u16>> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::collections::BTreeSet;
+    use std::time::Duration;
 
+    use super::*;
+    use crate::wait::{self, Look};
+
+    /// A child that another test of this process starts holds a copy of every descriptor between its fork and its
+    /// exec, so a port that was given back may stay taken for that moment: the state to wait for is "can be bound".
     #[test]
     fn ports_differ_and_can_be_bound() {
         let ports = free(8).unwrap();
-        let listeners: Vec<_> = ports
-            .iter()
-            .map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).unwrap())
-            .collect();
+        assert_eq!(ports.iter().collect::<BTreeSet<_>>().len(), 8);
+        assert!(ports.iter().all(|port| PORTS.contains(port)), "{ports:?}");
+        let mut listeners = Vec::new();
+        for port in ports {
+            let listener = wait::until("the port", Duration::from_secs(10), || {
+                Ok(match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+                    Ok(listener) => Look::There(listener),
+                    Err(error) => Look::NotYet(format!("{port}: {error}")),
+                })
+            });
+            listeners.push(listener.unwrap());
+        }
         assert_eq!(listeners.len(), 8);
     }
 }
