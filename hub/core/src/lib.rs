@@ -7,6 +7,7 @@ pub mod aggregate;
 pub mod audit;
 pub mod cluster;
 pub mod convert;
+pub mod crd;
 pub mod dependencies;
 pub mod discovery;
 pub mod divide;
