@@ -18,6 +18,7 @@ pub mod limits;
 pub mod link;
 pub mod lock;
 pub mod member;
+pub mod owed;
 pub mod problems;
 pub mod random;
 pub mod rbac;

@@ -50,3 +50,5 @@ pub const CONNECT_MEMBER: Duration = Duration::from_secs(10);
 pub const GUARD_BYTES_MAX: u64 = 64 << 10;
 /// Different sizes of free room per resource and node: a node's free room is told in this many steps of what it offers.
 pub const ROOM_STEPS: i128 = 64;
+/// Between two looks whether a full disk has room again.
+pub const DISK_LOOK: Duration = Duration::from_secs(5);

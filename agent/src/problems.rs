@@ -28,8 +28,10 @@ impl Problems {
         for problem in ledger.problems()? {
             if known.contains(&problem.object) {
                 listed.insert(problem.object, (problem.reason, problem.message));
-            } else {
-                ledger.drop_problem(&problem.object)?;
+            } else if let Err(e) = ledger.drop_problem(&problem.object)
+                && !e.is_disk_full()
+            {
+                return Err(e);
             }
         }
         Ok(Self { listed })

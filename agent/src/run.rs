@@ -41,6 +41,7 @@ use crate::member::dates::Confirmed;
 use crate::member::kinds::Kinds;
 use crate::member::observer::{MemberEvent, Watches};
 use crate::member::probe::{self, Probe};
+use crate::owed::{self, Owed};
 use crate::problems::Problems;
 use crate::random::Random;
 use crate::standing::{Standing, Turn};
@@ -94,8 +95,8 @@ async fn start(options: Options) -> Result<()> {
         tls_ca: options.tls_ca.clone(),
         proxy: options.proxy.clone(),
     };
-    let loaded = match load(&ledger, &enrolment, &random, &clock) {
-        Ok(agent) => agent,
+    let (loaded, proposed) = match load(&ledger, &enrolment, &random, &clock) {
+        Ok(loaded) => loaded,
         Err(LoadError::Ledger(e)) if e.is_corrupt() => {
             return Err(ledger.quarantine(&options.data, &e).into());
         }
@@ -129,7 +130,14 @@ async fn start(options: Options) -> Result<()> {
         random.clone(),
     ));
     let tasks = vec![
-        ("link", spawn_local(link.run(link_tx, commands_rx))),
+        ("link", {
+            let ledger = ledger.clone();
+            spawn_local(async move {
+                if owed::written(&ledger, proposed).await {
+                    link.run(link_tx, commands_rx).await;
+                }
+            })
+        }),
         (
             "probe",
             spawn_local(probe::run(api.clone(), guard, look.clone(), probe_tx)),
@@ -147,6 +155,7 @@ async fn start(options: Options) -> Result<()> {
         standing: Standing::new(bound),
         problems,
         manager: Manager::from_env(),
+        owed: Owed::default(),
         look,
         confirmed,
         actions: FuturesUnordered::new(),
@@ -171,6 +180,9 @@ async fn start(options: Options) -> Result<()> {
     ended
 }
 
+/// What the hub is told of a set that did not fit.
+const DISK_FULL: &str = "the agent's disk is full";
+
 enum LoadError {
     Ledger(LedgerError),
     Other(anyhow::Error),
@@ -188,12 +200,10 @@ fn load(
     enrolment: &Enrolment,
     random: &Random,
     clock: &Monotonic,
-) -> Result<Agent, LoadError> {
+) -> Result<(Agent, shared::ids::Session), LoadError> {
     let ring = facts::ring(ledger)?.unwrap_or_else(|| enrolment.ring.clone());
     let highest = facts::session(ledger)?;
     let proposed = highest.next();
-    // Written down before it is used, so that it is never proposed twice for two lives.
-    facts::put_session(ledger, proposed)?;
     let held = ledger.held(&ring)?;
     let key = SigningKey::from_pkcs8(&enrolment.key).map_err(|e| LoadError::Other(e.into()))?;
     let receipt = enrolment.receipt.clone();
@@ -216,13 +226,14 @@ fn load(
         confirmed: facts::confirmed(ledger)?,
         intake,
     };
-    Ok(Agent::new(
+    let agent = Agent::new(
         identity,
         enrolled,
         ledger.records()?,
         ledger.intents()?,
         clock.now(),
-    ))
+    );
+    Ok((agent, proposed))
 }
 
 struct Sources {
@@ -261,6 +272,7 @@ struct Shell {
     standing: Standing,
     problems: Problems,
     manager: Manager,
+    owed: Owed,
     look: Rc<Notify>,
     confirmed: Confirmed,
     actions: FuturesUnordered<Running>,
@@ -465,10 +477,16 @@ impl Shell {
             if effects.is_empty() {
                 break;
             }
+            let mut unkept = false;
             for effect in effects {
-                self.carry_out(effect)?;
+                // What the set needs could not be put aside: it was given up.
+                if unkept && matches!(effect, Effect::Commit { .. }) {
+                    continue;
+                }
+                unkept |= self.carry_out(effect)?;
             }
         }
+        self.owed.settle(&self.ledger.borrow())?;
         if self.standing.is_right() && self.stopping.is_none() {
             let random = self.random.clone();
             while let Some(action) = self.agent.poll_action(self.clock.now(), &mut || random.number()) {
@@ -487,7 +505,8 @@ impl Shell {
         Ok(())
     }
 
-    fn carry_out(&mut self, effect: Effect) -> Result<(), Fatal> {
+    /// Says whether the disk was too full for contents of the set that is on its way.
+    fn carry_out(&mut self, effect: Effect) -> Result<bool, Fatal> {
         match effect {
             Effect::Send(payload) => self.send(LinkCommand::Send(payload)),
             Effect::Reconnect => {
@@ -496,16 +515,31 @@ impl Shell {
                 }
                 self.send(LinkCommand::Reconnect);
             }
-            Effect::Learnt(ring) => facts::put_ring(&self.ledger.borrow(), &ring)?,
-            Effect::Agreed(session) => facts::put_session(&self.ledger.borrow(), session)?,
+            Effect::Learnt(ring) => self.owed.ring(&self.ledger.borrow(), *ring)?,
+            Effect::Agreed(session) => self.owed.session(&self.ledger.borrow(), session)?,
             Effect::Confirmed(time) => {
                 self.confirmed.raise(time);
-                facts::put_confirmed(&self.ledger.borrow(), time)?;
+                self.owed.confirmed(&self.ledger.borrow(), time)?;
             }
-            Effect::Keep(contents) => self.ledger.borrow_mut().keep(&contents)?,
+            Effect::Keep(contents) => {
+                let kept = self.ledger.borrow_mut().keep(&contents);
+                match kept {
+                    Ok(()) => {}
+                    Err(e) if e.is_disk_full() => {
+                        self.agent.handle_commit_failed(Reason::DiskFull, DISK_FULL);
+                        return Ok(true);
+                    }
+                    Err(e) => return Err(e.into()),
+                }
+            }
             Effect::Commit { held, contents } => {
                 crash::point("accept-commit");
                 let sequence = held.head.head.sequence;
+                // A set without the key that signed it would not verify at the next start.
+                if !self.owed.settle(&self.ledger.borrow())? {
+                    self.agent.handle_commit_failed(Reason::DiskFull, DISK_FULL);
+                    return Ok(false);
+                }
                 let committed = self.ledger.borrow_mut().commit(&held, &contents);
                 match committed {
                     Ok(()) => {
@@ -515,8 +549,7 @@ impl Shell {
                         self.take_customizations()?;
                     }
                     Err(e) if e.is_disk_full() => {
-                        self.agent
-                            .handle_commit_failed(Reason::DiskFull, "the agent's disk is full");
+                        self.agent.handle_commit_failed(Reason::DiskFull, DISK_FULL);
                     }
                     Err(e) => return Err(e.into()),
                 }
@@ -527,7 +560,7 @@ impl Shell {
                 self.send(LinkCommand::Stop);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// The scripts of the accepted set are the ones in use.

@@ -511,9 +511,10 @@ impl Intake {
         self.acknowledge();
     }
 
-    /// The ledger could not commit (a full disk): the set is given up and offered again later.
+    /// The ledger could not commit, or could not put contents aside (a full disk): the set on its way is given up and
+    /// offered again later.
     pub fn handle_commit_failed(&mut self, reason: Reason, detail: &str) {
-        if let Some(coming) = self.coming.take_if(|c| c.committing) {
+        if let Some(coming) = self.coming.take() {
             self.refuse(&coming.head, reason, detail);
         }
     }

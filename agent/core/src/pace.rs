@@ -28,6 +28,7 @@ pub fn ceiling(reason: Reason) -> Millis {
         | Reason::MemberUnreachable
         | Reason::MemberOverloaded
         | Reason::MemberClock
+        | Reason::DiskFull
         | Reason::Pending => RETRY_SOON_CEILING,
         _ => RETRY_CEILING,
     }

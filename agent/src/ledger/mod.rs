@@ -47,7 +47,7 @@ impl LedgerError {
         matches!(
             self,
             Self::Sqlite { source: rusqlite::Error::SqliteFailure(e, _), .. }
-                if e.code == rusqlite::ErrorCode::DiskFull
+                if e.code == rusqlite::ErrorCode::DiskFull || e.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE
         )
     }
 

@@ -5,6 +5,7 @@ pub mod go;
 pub mod kubectl;
 pub mod limits;
 pub mod member;
+pub mod packages;
 pub mod ports;
 pub mod process;
 pub mod proxy;

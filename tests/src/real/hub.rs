@@ -3,11 +3,13 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
 use super::kubectl::Kubectl;
+use super::network::Network;
 use super::process::{Process, binary};
 use super::wait;
 
@@ -21,6 +23,7 @@ pub struct Hub {
     address: String,
     log: PathBuf,
     kubectl: Kubectl,
+    network: Option<Rc<Network>>,
     process: Option<Process>,
 }
 
@@ -30,10 +33,21 @@ impl Hub {
     /// # Errors
     /// When init or serve fail.
     pub fn start_new(folder: &Path, kubectl_binary: &Path) -> Result<Self> {
-        let address = format!("127.0.0.1:{}", free_port()?);
+        Self::start_in(folder, kubectl_binary, None)
+    }
+
+    /// [`Hub::start_new`] in a network of its own instead of on loopback.
+    ///
+    /// # Errors
+    /// When init or serve fail.
+    pub fn start_in(folder: &Path, kubectl_binary: &Path, network: Option<Rc<Network>>) -> Result<Self> {
+        let host = network
+            .as_ref()
+            .map_or_else(|| "127.0.0.1".to_owned(), |network| network.inside());
+        let address = format!("{host}:{}", free_port()?);
         let data = folder.join("hub");
         let output = Command::new(binary("pinnace-hub")?)
-            .args(["init", "--san", "127.0.0.1", "--listen", &address, "--data"])
+            .args(["init", "--san", &host, "--listen", &address, "--data"])
             .arg(&data)
             .output()?;
         ensure!(
@@ -51,6 +65,7 @@ impl Hub {
             address,
             log: folder.join("hub.log"),
             kubectl,
+            network,
             process: None,
         };
         hub.start(&[])?;
@@ -79,7 +94,11 @@ impl Hub {
     /// When it runs already or cannot be started.
     pub fn spawn(&mut self, env: &[(&str, &str)]) -> Result<()> {
         ensure!(self.process.is_none(), "the hub runs already");
-        let mut command = Command::new(binary("pinnace-hub")?);
+        let program = binary("pinnace-hub")?;
+        let mut command = match &self.network {
+            Some(network) => network.command(&program),
+            None => Command::new(program),
+        };
         command
             .args(["serve", "--listen", &self.address, "--data"])
             .arg(&self.data)

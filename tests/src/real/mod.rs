@@ -1,8 +1,10 @@
 //! Real parts for the tests: hub and agents as processes, whole member control planes, and the real kubectl.
 
+pub mod disk;
 pub mod fleet;
 pub mod hub;
 pub mod kubectl;
+pub mod network;
 pub mod process;
 pub mod random;
 pub mod site;

@@ -23,6 +23,7 @@ use tests::real::kubectl::Kubectl;
 use tests::real::process::{Process, binary};
 use tests::real::wait;
 use xtask::member::{Binary, Scoped};
+use xtask::proxy::Line;
 
 /// A state that is waited for is there within this, also on a busy machine.
 pub(super) const SOON: Duration = Duration::from_secs(60);
@@ -114,6 +115,12 @@ impl Bench {
     /// Puts the next set into the ledger of the stopped agent, and starts the agent.
     pub(super) fn run(&mut self, wants: &[Wanted], buried: &[(&Value, DeleteMode)]) -> Result<()> {
         self.stop()?;
+        self.put(wants, buried)?;
+        self.start(&[])
+    }
+
+    /// Puts the next set into the ledger of the agent, which does not run.
+    pub(super) fn put(&mut self, wants: &[Wanted], buried: &[(&Value, DeleteMode)]) -> Result<()> {
         self.sequence += 1;
         let mut entries = vec![];
         let mut contents = vec![];
@@ -163,8 +170,39 @@ impl Bench {
             head: head.sign(&self.keys),
             set: Arc::new(set),
         };
-        Ledger::open(&self.data)?.commit(&held, &contents)?;
-        self.start(&[])
+        Ok(Ledger::open(&self.data)?.commit(&held, &contents)?)
+    }
+
+    /// The folder that everything of this bench is in.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Copies the data directory of the agent, which does not run, and uses the copy from now on; gives the old one.
+    pub(super) fn move_data(&mut self, to: &Path) -> Result<PathBuf> {
+        identity::make_dir(to)?;
+        for entry in std::fs::read_dir(&self.data)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+            }
+        }
+        Ok(std::mem::replace(&mut self.data, to.to_owned()))
+    }
+
+    /// Kills the agent as by a power cut.
+    pub(super) fn kill(&mut self) -> Result<()> {
+        self.agent.take().context("the agent runs")?.kill()
+    }
+
+    /// Cuts the line between agent and member's API.
+    pub(super) fn cut(&self) -> Result<()> {
+        self.member.proxy().set(Line::Cut).map(drop)
+    }
+
+    /// Heals that line.
+    pub(super) fn heal(&self) -> Result<()> {
+        self.member.proxy().set(Line::Open).map(drop)
     }
 
     pub(super) fn start(&mut self, env: &[(&str, &str)]) -> Result<()> {

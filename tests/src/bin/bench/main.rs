@@ -1,5 +1,6 @@
 //! `bench`: measures the product on real parts and prints what it found. Times are printed, not judged.
 
+mod agent;
 mod fleet;
 mod path;
 mod plan;
@@ -12,13 +13,16 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
-const USAGE: &str = "usage: bench path|plan|fleet [--json FILE]
+const USAGE: &str = "usage: bench path|plan|fleet|agent [--json FILE]
 
   path          hub and three real members: resident memory, time from apply to Available on the hub, bytes on the
                 wire for a one-line change
   plan          the planner alone: bindings per second, full re-plan, incremental edit, memory; and the seed size of a hub
   fleet         a running hub with 100 simulated clusters and 300 Deployments: from the first create to the last target
                 durable and announced, memory, database, CPU
+  agent         the agent alone beside a real control plane with 10 and with 1,000 pods: peak memory, CPU, start, 500
+                objects, repairs, edits, and IP bytes of idle hours. Needs root. --agent FILE measures another binary,
+                --idle-seconds N makes the idle window shorter or longer (a beat comes every 300 s)
   --json FILE   also write the numbers as JSON";
 
 /// What to measure.
@@ -27,11 +31,13 @@ enum Measurement {
     Path,
     Plan,
     Fleet,
+    Agent,
 }
 
 struct Arguments {
     measurement: Measurement,
     json: Option<PathBuf>,
+    agent: agent::Options,
 }
 
 fn arguments() -> Result<Option<Arguments>> {
@@ -40,18 +46,29 @@ fn arguments() -> Result<Option<Arguments>> {
         Some("path") => Measurement::Path,
         Some("plan") => Measurement::Plan,
         Some("fleet") => Measurement::Fleet,
+        Some("agent") => Measurement::Agent,
         Some("--help" | "-h") | None => return Ok(None),
         Some(other) => bail!("unknown measurement {other:?}\n\n{USAGE}"),
     };
     let mut json = None;
+    let mut agent = agent::Options::default();
     while let Some(argument) = given.next() {
         match argument.as_str() {
             "--json" => json = Some(given.next().context("--json needs a file")?.into()),
+            "--agent" => agent.program = Some(given.next().context("--agent needs a file")?.into()),
+            "--idle-seconds" => {
+                let seconds = given.next().context("--idle-seconds needs a number")?;
+                agent.idle = std::time::Duration::from_secs(seconds.parse().context("--idle-seconds")?);
+            }
             "--help" | "-h" => return Ok(None),
             other => bail!("unknown argument {other:?}\n\n{USAGE}"),
         }
     }
-    Ok(Some(Arguments { measurement, json }))
+    Ok(Some(Arguments {
+        measurement,
+        json,
+        agent,
+    }))
 }
 
 fn show(found: &(impl Display + Serialize), json: Option<&Path>) -> Result<()> {
@@ -84,6 +101,10 @@ fn main() -> Result<ExitCode> {
     match arguments.measurement {
         Measurement::Path => show(&path::measure()?, json)?,
         Measurement::Plan => show(&in_folder(plan::measure)?, json)?,
+        Measurement::Agent => show(
+            &in_folder(|folder| agent::measure(folder, &arguments.agent))?,
+            json,
+        )?,
         Measurement::Fleet => show(&in_folder(fleet::measure)?, json)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -59,7 +59,7 @@ fn measure_in(folder: &Path) -> Result<PathNumbers> {
     })
 }
 
-async fn client(kubeconfig: &Path) -> Result<Client> {
+pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
     let read = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)

@@ -30,6 +30,21 @@ impl Spread {
     }
 }
 
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Spread {
+            count,
+            min,
+            median,
+            max,
+        } = self;
+        write!(
+            f,
+            "min {min:.0}  median {median:.0}  max {max:.0}  ({count} times)"
+        )
+    }
+}
+
 /// Resident memory of one process in KiB.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Memory {
@@ -81,16 +96,7 @@ impl fmt::Display for PathNumbers {
             ("one line -> in all members, ms", &self.change_ms),
             ("one line, bytes per member", &self.bytes_per_change),
         ] {
-            let Spread {
-                count,
-                min,
-                median,
-                max,
-            } = spread;
-            writeln!(
-                f,
-                "  {what:<31} min {min:.0}  median {median:.0}  max {max:.0}  ({count} times)"
-            )?;
+            writeln!(f, "  {what:<31} {spread}")?;
         }
         writeln!(f, "  (the edited object has {} bytes)", self.object_bytes)
     }
