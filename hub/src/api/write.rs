@@ -421,7 +421,9 @@ impl Api {
                 ));
             }
         }
-        if !matches!(change, Change::Apply(_)) {
+        // The Scale of an object without ownership says nothing of who owns the object.
+        let is_tracked = !write.is_scale() || hub_core::ownership::managed(old).is_some();
+        if !matches!(change, Change::Apply(_)) && is_tracked {
             self.own(write, Some(&base), &mut new)?;
         }
         if write.is_scale() {

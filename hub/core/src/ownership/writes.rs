@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Owner of what was there before the first apply of an object without ownership.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
+/// The subresource whose object stands for one field of the whole.
+const SCALE: &str = "scale";
+
 /// The versions of one kind.
 pub trait Versions<'s> {
     /// How a version's types are looked at.
@@ -132,7 +135,8 @@ fn live_owners(live: &Value) -> Owners {
 }
 
 /// managedFields after a write that is no apply: a create, an update or a patch. `live` is none for a create. The new
-/// state may bring managedFields of its own; through a subresource they do not count.
+/// state may bring managedFields of its own; through a subresource they do not count. A Scale is tracked whenever it is
+/// asked for: that nobody owns its replicas (nobody has set them yet) does not mean that the object is not tracked.
 pub fn track<'s, V: Versions<'s>>(
     versions: &V,
     writer: &Writer<'_>,
@@ -149,7 +153,7 @@ pub fn track<'s, V: Versions<'s>>(
         },
     };
     // An object that nobody owns is not tracked before someone applies it.
-    if owners.0.is_empty() && live.is_some() {
+    if owners.0.is_empty() && live.is_some() && writer.subresource != SCALE {
         return Value::Null;
     }
     let nothing = Value::Object(serde_json::Map::new());

@@ -219,6 +219,25 @@ async fn scales() {
 }
 
 #[tokio::test]
+async fn the_first_to_scale_owns_replicas_that_nobody_had_set() {
+    let hub = Hub::new().await;
+    let mut web = web();
+    web["spec"].as_object_mut().unwrap().remove("replicas");
+    hub.post(DEPLOYMENTS, &web).await;
+    let path = format!("{DEPLOYMENTS}/web/scale");
+    hub.patch(&path, "merge", &json!({"spec": {"replicas": 5}})).await;
+    let object = hub.get(&format!("{DEPLOYMENTS}/web")).await.body;
+    let scaled: Vec<&Value> = object["metadata"]["managedFields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|entry| entry["subresource"] == "scale")
+        .map(|entry| &entry["fieldsV1"])
+        .collect();
+    assert_eq!(scaled, [&json!({"f:spec": {"f:replicas": {}}})]);
+}
+
+#[tokio::test]
 async fn dry_runs_change_nothing() {
     let hub = Hub::new().await;
     let made = hub
