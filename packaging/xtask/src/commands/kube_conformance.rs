@@ -3,23 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use xtask::kubectl::Kubectl;
 use xtask::member::{Binary, Member};
-use xtask::process::{self, Process};
-use xtask::wait::{self, Look};
-use xtask::{go, ports, workspace};
+use xtask::{go, process, workspace};
 
-use super::check::cargo;
+use super::fresh_hub;
 
 /// The specs that pass on an API server without pods, one full name per line.
 const SPECS: &str = include_str!("../../../../tests/kube-conformance/specs.txt");
-
-/// The hub answers within this on a busy machine.
-const READY: Duration = Duration::from_secs(60);
 
 /// Options of `kube-conformance`.
 #[derive(clap::Args)]
@@ -72,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             args.procs,
         )?,
         (None, None) => {
-            let (hub, kubeconfig) = start_hub(&folder)?;
+            let (hub, kubeconfig) = fresh_hub::start(&folder)?;
             let results = specs(&suite, &folder, &kubeconfig, &wanted, args.procs);
             hub.stop()?;
             results?
@@ -113,47 +107,6 @@ fn suite() -> Result<Suite> {
         test: directory.join("e2e.test"),
         runner: directory.join("ginkgo"),
     })
-}
-
-/// A fresh hub in `folder` and its administrator's kubeconfig.
-fn start_hub(folder: &Path) -> Result<(Process, PathBuf)> {
-    process::run(&mut cargo(&["build", "--quiet", "--workspace", "--bins"])?)?;
-    let data = folder.join("hub");
-    let listen = format!("127.0.0.1:{}", ports::free(1)?.first().context("no free port")?);
-    let program = workspace::binary("pinnace-hub")?;
-    process::output(
-        Command::new(&program)
-            .args(["init", "--san=127.0.0.1"])
-            .arg(format!("--listen={listen}"))
-            .arg("--data")
-            .arg(&data),
-    )?;
-    let log = folder.join("hub.log");
-    let hub = Process::start(
-        "hub",
-        Command::new(&program)
-            .arg("serve")
-            .arg(format!("--listen={listen}"))
-            .arg("--data")
-            .arg(&data),
-        &log,
-    )?;
-    let kubeconfig = data.join("admin.kubeconfig");
-    let kubectl = Kubectl::new(&kubeconfig, &folder.join("kubectl"));
-    let answered = wait::until("the hub to answer", READY, || {
-        if !hub.alive() {
-            bail!("the hub ended; see {}", log.display());
-        }
-        Ok(match kubectl.run(&["get", "--raw", "/readyz"]) {
-            Ok(_) => Look::There(()),
-            Err(error) => Look::NotYet(error.to_string()),
-        })
-    });
-    if let Err(error) = answered {
-        hub.stop()?;
-        return Err(error);
-    }
-    Ok((hub, kubeconfig))
 }
 
 /// The suite refuses to start without a node on which a Pod could run.

@@ -1,8 +1,10 @@
 //! The command line.
 
 mod check;
+mod clients;
 mod count;
 mod demo;
+mod fresh_hub;
 mod kube_conformance;
 mod member;
 mod step;
@@ -43,6 +45,9 @@ enum Task {
     KubeCases(step::Args),
     /// The official conformance suite of Kubernetes against a fresh hub (its first build takes minutes).
     KubeConformance(kube_conformance::Args),
+    /// Other people's clients against a fresh hub: kubectl of three releases, Helm, controller-runtime and client-go,
+    /// Python (their first build takes minutes).
+    Clients(clients::Args),
     /// The main job end to end on this machine: a hub, three real clusters, a cut and a catching up.
     Demo(demo::Args),
     /// What the CI machine does: `.ci/run`.
@@ -67,6 +72,7 @@ impl Cli {
             Task::Conformance(args) => step::run("conformance", &args),
             Task::KubeCases(args) => step::run("kube", &args),
             Task::KubeConformance(args) => kube_conformance::run(&args),
+            Task::Clients(args) => clients::run(&args),
             Task::Demo(args) => demo::run(&args),
             Task::Ci => process::run(&mut Command::new(workspace::root()?.join(".ci/run"))),
             Task::Member(args) => member::run(args),

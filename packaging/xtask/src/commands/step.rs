@@ -9,10 +9,14 @@ use super::check::cargo;
 pub(crate) const IN_TEST: &[(&str, &[&str])] = &[("conformance", &["conformance"])];
 
 /// Those that only `cargo xtask test --all` runs. The tests of the workspace run the first 500 seeds.
-pub(crate) const IN_TEST_ALL: &[(&str, &[&str])] = &[(
-    "simulation",
-    &["sim", "--seed", "500", "--seeds", "2000", "--steps", "2000"],
-)];
+pub(crate) const IN_TEST_ALL: &[(&str, &[&str])] = &[
+    (
+        "simulation",
+        &["sim", "--seed", "500", "--seeds", "2000", "--steps", "2000"],
+    ),
+    ("clients", &["clients"]),
+    ("kube suite", &["kube-conformance"]),
+];
 
 /// Arguments of the program, `--help` included.
 #[derive(clap::Args)]
