@@ -105,8 +105,14 @@ fn parse(text: &str) -> Result<Guard> {
 }
 
 fn bind(guard: Guard) -> Result<Guard> {
-    let namespace = std::fs::read_to_string(POD_NAMESPACE).ok();
-    Ok(guard.bound(namespace.as_deref().map(str::trim))?)
+    Ok(guard.bound(pod_namespace().as_deref())?)
+}
+
+/// The namespace of the pod that this process runs in, if it runs in one.
+#[must_use]
+pub fn pod_namespace() -> Option<String> {
+    let text = std::fs::read_to_string(POD_NAMESPACE).ok()?;
+    Some(text.trim().to_owned()).filter(|n| !n.is_empty())
 }
 
 /// `NAMESPACE/NAME` of a ConfigMap.

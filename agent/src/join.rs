@@ -23,6 +23,7 @@ use crate::member::connect::connect;
 use crate::member::dates::Confirmed;
 use crate::member::probe;
 use crate::random::Random;
+use crate::replica::{self, Found};
 
 /// What `join` is told.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct Options {
     pub proxy: Option<String>,
     /// How long it is tried.
     pub within: Duration,
+    /// This agent is one of several that meet in this namespace of their cluster.
+    pub replicated: Option<String>,
 }
 
 /// Enrols. Repeating it for the same cluster after it succeeded does nothing.
@@ -72,9 +75,18 @@ pub async fn join(options: Options) -> Result<()> {
     // Made here, so that a disk that cannot hold it is found before the token is used.
     drop(Ledger::open(&options.data)?);
     let random = Random::new();
-    let key = identity::pending_key(&options.data, || {
+    let mut key = identity::pending_key(&options.data, || {
         SigningKey::generate(random.source()).map(|(_, pkcs8)| pkcs8)
     })??;
+    let mut place = None;
+    if let Some(namespace) = &options.replicated {
+        let (meeting, found) = replica::join(&api, namespace, key).await?;
+        place = Some(meeting);
+        key = match found {
+            Found::Key(key) => key,
+            Found::Enrolled(enrolment) => return follow(&options, *enrolment, kubeconfig, &uid),
+        };
+    }
     let signing = Arc::new(SigningKey::from_pkcs8(&key)?);
     let who = Identity {
         cluster: options.line.cluster.clone(),
@@ -102,6 +114,7 @@ pub async fn join(options: Options) -> Result<()> {
         Some(done) => done?,
         None => bail!("no answer from the hub within {} s: {last}", within.as_secs()),
     };
+    let cluster = options.line.cluster.clone();
     let enrolment = Enrolment {
         format: 1,
         hub: options.line.hub,
@@ -111,8 +124,46 @@ pub async fn join(options: Options) -> Result<()> {
         ring,
         kubeconfig,
     };
+    let enrolment = match place {
+        Some(place) => Enrolment {
+            kubeconfig: enrolment.kubeconfig.clone(),
+            ..place.enrolled(enrolment).await?
+        },
+        None => enrolment,
+    };
     identity::save(&options.data, &enrolment)?;
-    println!("enrolled as {}", options.line.cluster);
+    println!("enrolled as {cluster}");
+    Ok(())
+}
+
+/// Another agent of this cluster has enrolled already.
+fn follow(options: &Options, enrolment: Enrolment, kubeconfig: Option<PathBuf>, uid: &str) -> Result<()> {
+    let receipt = &enrolment.receipt.receipt;
+    if receipt.cluster != options.line.cluster || enrolment.pin != options.line.root {
+        bail!(
+            "the agents of this cluster are enrolled as {} with another hub or under another name; delete the Secret pinnace-anchor to enrol them anew",
+            receipt.cluster
+        );
+    }
+    if receipt.kube_system_uid != uid {
+        bail!(
+            "the Secret pinnace-anchor is another cluster's (kube-system {}, here {uid})",
+            receipt.kube_system_uid
+        );
+    }
+    enrolment
+        .receipt
+        .verify(&enrolment.ring)
+        .context("the enrolment in the Secret pinnace-anchor")?;
+    let cluster = receipt.cluster.clone();
+    identity::save(
+        &options.data,
+        &Enrolment {
+            kubeconfig,
+            ..enrolment
+        },
+    )?;
+    println!("enrolled as {cluster} with the other agents");
     Ok(())
 }
 

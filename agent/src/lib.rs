@@ -1,7 +1,7 @@
 //! Shell of the agent: the member's API, SQLite, MQTT and time around the decisions of `agent-core`.
 //!
 //! [`run`] wires everything together and is the only place that does; [`ledger`] is the only place with SQL,
-//! [`link`] the only one that knows MQTT, [`member`] the only one that talks to the member's API.
+//! [`link`] the only one that knows MQTT, [`replica`] lets several agents lead in turn, [`member`] the only one that talks to the member's API.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ pub mod owed;
 pub mod problems;
 pub mod random;
 pub mod rbac;
+pub mod replica;
 pub mod run;
 pub mod standing;
 pub mod status;

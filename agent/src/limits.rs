@@ -52,3 +52,7 @@ pub const GUARD_BYTES_MAX: u64 = 64 << 10;
 pub const ROOM_STEPS: i128 = 64;
 /// Between two looks whether a full disk has room again.
 pub const DISK_LOOK: Duration = Duration::from_secs(5);
+/// One read or write of the lease; less than a renewal, so that one that hangs does not cost the lease.
+pub const LEASE_REQUEST: Duration = Duration::from_secs(2);
+/// Between two looks of an agent that waits at what the one that leads shares.
+pub const FOLLOW_EVERY: Duration = Duration::from_secs(30);

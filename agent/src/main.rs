@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use agent::guard::Source;
-use agent_core::guard::Guard;
+use agent_core::guard::{Guard, OWN_NAMESPACE};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use shared::ids::ClusterName;
@@ -120,7 +120,27 @@ struct JoinArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = agent::limits::JOIN_WITHIN.as_secs())]
     timeout: u64,
     #[command(flatten)]
+    replica: ReplicaArgs,
+    #[command(flatten)]
     route: RouteArgs,
+}
+
+#[derive(Args)]
+struct ReplicaArgs {
+    /// This is one of several agents of the cluster that lead in turn; they share what they must not forget in Secrets.
+    #[arg(long)]
+    replicated: bool,
+    /// Namespace of the lease and of those Secrets; the pod's own, else pinnace-agent.
+    #[arg(long, requires = "replicated")]
+    namespace: Option<String>,
+}
+
+impl ReplicaArgs {
+    fn namespace(&self) -> Option<String> {
+        let own = || agent::guard::pod_namespace().unwrap_or_else(|| OWN_NAMESPACE.to_owned());
+        self.replicated
+            .then(|| self.namespace.clone().unwrap_or_else(own))
+    }
 }
 
 #[derive(Args)]
@@ -134,6 +154,16 @@ struct RunArgs {
     /// Address of the hub instead of the one of the join line.
     #[arg(long)]
     hub: Option<String>,
+    #[command(flatten)]
+    replica: ReplicaArgs,
+    /// Name of this agent among those that lead in turn, for people who look at the lease: its node or machine.
+    #[arg(
+        long,
+        env = "PINNACE_REPLICA",
+        requires = "replicated",
+        default_value = "agent"
+    )]
+    replica_name: String,
     #[command(flatten)]
     guard: GuardArgs,
     #[command(flatten)]
@@ -222,6 +252,10 @@ fn run(command: Command) -> Result<()> {
                 tls_ca: args.route.tls_ca,
                 proxy: args.route.proxy,
                 guard: args.guard.source(),
+                replica: args.replica.namespace().map(|namespace| agent::replica::Options {
+                    namespace,
+                    name: args.replica_name,
+                }),
             }))
         }
         Command::Rbac(args) => block_on(rbac(args)),
@@ -340,6 +374,7 @@ fn join_options(args: JoinArgs) -> Result<agent::join::Options> {
         (None, None) => bail!("--token or --token-file is needed"),
     };
     Ok(agent::join::Options {
+        replicated: args.replica.namespace(),
         line: JoinLine {
             hub: args.hub,
             cluster: args.cluster,

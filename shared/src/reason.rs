@@ -179,6 +179,8 @@ reasons! {
     LedgerCorrupt stays,
     /// The disk is full; creates wait.
     DiskFull retry,
+    /// What agents that lead in turn share has no room for the set; the old one goes on.
+    MirrorFull stays,
 
     // Health.
     /// Applied and found healthy.

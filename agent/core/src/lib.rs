@@ -10,6 +10,7 @@
 //! | [`engine`] with [`diff`], [`order`], [`pace`], [`decide`] | 14: desired × record × seen × now → next actions |
 //! | [`effective`], [`adoption`] | what an apply sends, and whose fields become ours first |
 //! | [`guard`] | what the site lets a hub do |
+//! | [`election`], [`mirror`] | several agents of one cluster: who acts, and what they share |
 //! | [`report`] | 17: what the hub is told |
 
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod chunks;
 pub mod decide;
 pub mod diff;
 pub mod effective;
+pub mod election;
 pub mod engine;
 pub mod facts;
 pub mod guard;
@@ -28,6 +30,7 @@ pub mod holdings;
 pub mod intake;
 pub mod limits;
 pub mod live;
+pub mod mirror;
 pub mod observation;
 pub mod order;
 mod outcome;

@@ -32,3 +32,31 @@ pub const WANT_TRIES_MAX: u32 = 30;
 pub const EXCHANGE_TRIES_MAX: u32 = 6;
 /// First changes are collected for this long before they are reported, so that a burst is one report.
 pub const REPORT_GATHER: Millis = Millis(50);
+/// How long a lease holds after a renewal (design, section 9; issue 6).
+pub const LEASE_LENGTH: Millis = Millis(9_000);
+/// Longest length of a lease written by others that is honoured.
+pub const LEASE_LENGTH_MAX: Millis = Millis(60_000);
+/// Between two renewals, and between two looks of those that wait.
+pub const LEASE_RENEW: Millis = Millis(3_000);
+/// After a renewal or look that failed.
+pub const LEASE_RETRY: Millis = Millis(1_000);
+/// A leader stops acting this long before its lease ends: clocks run at slightly different speeds.
+pub const LEASE_MARGIN: Millis = Millis(1_000);
+/// Canonical bytes of contents that one document of the mirror is meant for.
+pub const MIRROR_BUCKET_BYTES: u64 = 256 << 10;
+/// Documents into which the contents of a set are divided.
+pub const MIRROR_BUCKETS_MAX: u64 = 64;
+/// Documents into which records and intents are divided.
+pub const MIRROR_SHARDS: u8 = 8;
+/// Bytes of one Secret of the mirror (design, section 9).
+pub const MIRROR_PART_BYTES: usize = 900 << 10;
+/// Bytes of all Secrets of the mirror together; beyond: `MirrorFull` (design, section 9).
+pub const MIRROR_BYTES_MAX: usize = 16 << 20;
+/// A document of the mirror, inflated.
+pub const MIRROR_DOCUMENT_BYTES_MAX: usize = 16 << 20;
+
+const _: () = {
+    assert!(LEASE_RENEW.0 * 2 < LEASE_LENGTH.0 - LEASE_MARGIN.0);
+    assert!(LEASE_RETRY.0 < LEASE_RENEW.0);
+    assert!(shared::limits::SET_BYTES_MAX < MIRROR_DOCUMENT_BYTES_MAX);
+};

@@ -223,3 +223,31 @@ fn a_forged_head_is_corrupt_and_a_newer_file_is_refused() {
         Err(OpenError::Newer { found: 99 })
     ));
 }
+
+#[test]
+fn rows_that_others_share_replace_those_they_speak_of() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut ledger = Ledger::open(dir.path()).unwrap();
+    ledger.put_record(&record("stays"), 0, "created").unwrap();
+    ledger.put_record(&record("goes"), 0, "created").unwrap();
+    let intent = Intent {
+        key: ObjectKey::new("", "ConfigMap", "a", "comes"),
+        api_version: "v1".into(),
+        nonce: Nonce([9; 16]),
+        template_uid: "t".into(),
+    };
+    let row = agent_core::mirror::Row {
+        record: None,
+        intent: Some(intent.clone()),
+    };
+    let shared = agent_core::mirror::Rows::from([(intent.key.clone(), row.clone())]);
+    ledger.replace_rows(&shared, |key| key.name != "stays").unwrap();
+    assert_eq!(ledger.records().unwrap(), [record("stays")]);
+    assert_eq!(ledger.intents().unwrap(), [intent.clone()]);
+    assert_eq!(ledger.row(&intent.key).unwrap(), row);
+    assert_eq!(
+        ledger.row(&record("stays").key).unwrap().record,
+        Some(record("stays"))
+    );
+    assert_eq!(ledger.rows().unwrap().len(), 2);
+}

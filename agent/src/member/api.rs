@@ -11,10 +11,12 @@ use kube::client::Body;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
+use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::timeout;
 
 use super::errors::ApiError;
+use super::fence::Fence;
 use super::kinds::Resource;
 use crate::limits::{ANSWER_BYTES_MAX, REQUEST_TIMEOUT};
 use shared::owned::FIELD_MANAGER;
@@ -88,6 +90,7 @@ pub struct PageMeta {
 #[derive(Clone)]
 pub struct Api {
     client: Client,
+    fence: Option<Rc<Fence>>,
 }
 
 impl std::fmt::Debug for Api {
@@ -100,7 +103,16 @@ impl Api {
     /// Wraps a client.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client }
+        Self { client, fence: None }
+    }
+
+    /// The same API, for writing only within a fence.
+    #[must_use]
+    pub fn within(&self, fence: Rc<Fence>) -> Self {
+        Self {
+            client: self.client.clone(),
+            fence: Some(fence),
+        }
     }
 
     /// The client, for watches.
@@ -232,19 +244,27 @@ impl Api {
         let request = request
             .body(Body::empty())
             .map_err(|e| ApiError::unreachable(&e))?;
-        self.answer(request).await.map(|(_, body)| body)
+        self.answer(request, REQUEST_TIMEOUT).await.map(|(_, body)| body)
     }
 
-    async fn send(
+    pub(super) async fn send(
         &self,
         method: Method,
         path: &str,
         content_type: Option<&'static str>,
         body: Option<Vec<u8>>,
     ) -> Result<(StatusCode, Vec<u8>), ApiError> {
+        let mut limit = REQUEST_TIMEOUT;
+        let mut path = std::borrow::Cow::Borrowed(path);
+        if let Some(fence) = self.fence.as_ref().filter(|_| method != Method::GET) {
+            let left = fence.left().ok_or_else(ApiError::fenced)?;
+            limit = limit.min(left);
+            let sign = if path.contains('?') { '&' } else { '?' };
+            path = format!("{path}{sign}timeout={}s", limit.as_secs()).into();
+        }
         let mut request = Request::builder()
             .method(method)
-            .uri(path)
+            .uri(path.as_ref())
             .header(header::ACCEPT, "application/json");
         if let Some(content_type) = content_type {
             request = request.header(header::CONTENT_TYPE, content_type);
@@ -252,10 +272,14 @@ impl Api {
         let request = request
             .body(body.map_or_else(Body::empty, Body::from))
             .map_err(|e| ApiError::unreachable(&e))?;
-        self.answer(request).await
+        self.answer(request, limit).await
     }
 
-    async fn answer(&self, request: Request<Body>) -> Result<(StatusCode, Vec<u8>), ApiError> {
+    async fn answer(
+        &self,
+        request: Request<Body>,
+        limit: Duration,
+    ) -> Result<(StatusCode, Vec<u8>), ApiError> {
         let exchange = async {
             let response = self
                 .client
@@ -263,18 +287,25 @@ impl Api {
                 .await
                 .map_err(|e| ApiError::of_client(&e))?;
             let status = response.status();
+            let pause = pause_of(response.headers());
             let body = collect(response.into_body()).await?;
-            Ok((status, body))
+            Ok((status, pause, body))
         };
-        let (status, body) = timeout(REQUEST_TIMEOUT, exchange)
+        let (status, pause, body) = timeout(limit, exchange)
             .await
-            .map_err(|_| ApiError::slow(Duration::as_secs(&REQUEST_TIMEOUT)))??;
+            .map_err(|_| ApiError::slow(limit.as_secs()))??;
         if status.is_success() {
             Ok((status, body))
         } else {
-            Err(ApiError::of_answer(status, &body))
+            Err(ApiError::of_answer(status, &body).after(pause))
         }
     }
+}
+
+/// How long the API server asks to be left alone: `Retry-After` in seconds, which is the form that API servers send.
+fn pause_of(headers: &http::HeaderMap) -> Option<Duration> {
+    let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    text.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// Collects a body up to the limit.

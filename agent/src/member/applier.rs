@@ -31,6 +31,7 @@ use crate::crash;
 use crate::guard::Keeper;
 use crate::ledger::{Ledger, LedgerError};
 use crate::random::Random;
+use crate::replica::Mirror;
 
 /// Carries actions out.
 pub struct Applier {
@@ -41,6 +42,7 @@ pub struct Applier {
     guard: Rc<Keeper>,
     incarnation: Incarnation,
     random: Random,
+    mirror: Option<Rc<Mirror>>,
 }
 
 /// Why an action did not end as wished.
@@ -92,7 +94,29 @@ impl Applier {
             guard,
             incarnation,
             random,
+            mirror: None,
         }
+    }
+
+    /// What it writes into the ledger is also shared with the agents that wait.
+    #[must_use]
+    pub(crate) fn sharing(mut self, mirror: Option<Rc<Mirror>>) -> Self {
+        self.mirror = mirror;
+        self
+    }
+
+    /// Shares what the ledger now says of an object. Before an action that builds on it: `before`. After one, what is
+    /// not shared is not known to whoever leads next, so this agent gives the lead up.
+    async fn share(&self, key: &ObjectKey, before: bool) -> Result<(), Trouble> {
+        let Some(mirror) = &self.mirror else {
+            return Ok(());
+        };
+        let row = self.ledger.borrow().row(key)?;
+        let shared = mirror.note(key, row).await;
+        if shared.is_err() && !before {
+            mirror.give_up();
+        }
+        shared.map_err(|e| Trouble::Refused(e.reason(), e.to_string(), None))
     }
 
     /// Carries one action out.
@@ -140,7 +164,7 @@ impl Applier {
                 uid,
             } => self.release(&key, &api_version, &uid).await,
             Action::Claim { intent, record } => self.claim(intent, record).await,
-            Action::Bury { key, how } => self.bury(&key, how),
+            Action::Bury { key, how } => self.bury(&key, how).await,
         };
         match ended {
             Ok(outcome) => Ok(outcome),
@@ -226,7 +250,7 @@ impl Applier {
         };
         let object = self.get(&target).await?;
         let live = self.live(object.as_ref());
-        let record = self.note_completion(record, live.as_deref())?;
+        let record = self.note_completion(record, live.as_deref()).await?;
         let ours = record
             .as_ref()
             .zip(live.as_deref())
@@ -242,17 +266,18 @@ impl Applier {
     }
 
     /// A Job or Pod that has ended is remembered as such, so that its later absence is not drift.
-    fn note_completion(
+    async fn note_completion(
         &self,
         record: Option<ObjectRecord>,
         live: Option<&Live>,
-    ) -> Result<Option<ObjectRecord>, LedgerError> {
+    ) -> Result<Option<ObjectRecord>, Trouble> {
         let Some(mut record) = record else { return Ok(None) };
         if live.is_some_and(|l| l.completed && l.uid == record.uid) && !record.completed {
             record.completed = true;
             self.ledger
                 .borrow_mut()
                 .put_record(&record, wall(), "ran to its end")?;
+            self.share(&record.key, false).await?;
         }
         Ok(Some(record))
     }
@@ -305,7 +330,7 @@ impl Applier {
                 let record = job.record.filter(|r| r.uid == uid);
                 let record = match (record, &job.intent) {
                     (Some(record), _) => Some(record),
-                    (None, Some(intent)) => Some(self.claimed(intent, live.as_deref())?),
+                    (None, Some(intent)) => Some(self.claimed(intent, live.as_deref()).await?),
                     (None, None) => None,
                 };
                 Ok(Outcome::Seen {
@@ -370,6 +395,7 @@ impl Applier {
             template_uid: job.entry.template_uid.clone(),
         };
         self.ledger.borrow().put_intent(&intent)?;
+        self.share(&intent.key, true).await?;
         crash::point("intent-apply");
         let desired = effective::marked(job.content, job.entry, &self.incarnation, Some(intent.nonce));
         let mode = ApplyMode {
@@ -400,6 +426,7 @@ impl Applier {
                 "metadata": {"name": job.entry.key.name}});
             self.api.apply(&job.target, &empty, mode).await?;
             self.ledger.borrow().drop_intent(&job.entry.key)?;
+            self.share(&job.entry.key, false).await?;
             let message = "another object appeared under this name while it was being created".to_owned();
             return Ok(Outcome::Failed {
                 reason: Reason::Pending,
@@ -416,6 +443,7 @@ impl Applier {
             job.entry,
             if job.repair { "created again" } else { "created" },
         )
+        .await
     }
 
     /// Applies with force onto an object that was read, bound to its uid.
@@ -461,9 +489,10 @@ impl Applier {
             job.entry,
             what,
         )
+        .await
     }
 
-    fn record(
+    async fn record(
         &self,
         record: ObjectRecord,
         object: Value,
@@ -480,6 +509,7 @@ impl Applier {
             ..record
         };
         self.ledger.borrow_mut().put_record(&record, wall(), what)?;
+        self.share(&record.key, false).await?;
         let observation = Some(observe(
             self.interpreter.as_ref(),
             object,

@@ -1,5 +1,7 @@
 //! What an API server's refusal means: one reason code per class, with the server's own words.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use serde_json::Value;
 use shared::reason::Reason;
@@ -19,6 +21,8 @@ pub struct ApiError {
     /// Details the Status object gives: the fields of causes, and whether it names the missing object.
     causes: Vec<(String, String)>,
     names_object: bool,
+    /// How long the API server asks to be left alone (`Retry-After`), if it does.
+    pub pause: Option<Duration>,
 }
 
 impl ApiError {
@@ -30,7 +34,24 @@ impl ApiError {
             message,
             causes: Vec::new(),
             names_object: false,
+            pause: None,
         }
+    }
+
+    /// Another agent of this cluster may act now, or may soon: nothing was sent.
+    #[must_use]
+    pub fn fenced() -> Self {
+        Self::new(
+            Reason::Pending,
+            "the lease of this agent ends; another one goes on".to_owned(),
+        )
+    }
+
+    /// The answer asked for this pause.
+    #[must_use]
+    pub fn after(mut self, pause: Option<Duration>) -> Self {
+        self.pause = pause;
+        self
     }
 
     /// No usable connection.
@@ -121,6 +142,7 @@ impl ApiError {
             message,
             causes,
             names_object: !text("/details/name").is_empty(),
+            pause: None,
         };
         error.reason = error.classify();
         error

@@ -4,16 +4,27 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use shared::join::JoinLine;
 
 const RBAC: &str = include_str!("../../../packaging/manifests/rbac.yaml");
 const DEPLOYMENT: &str = include_str!("../../../packaging/manifests/deployment.yaml");
+const DAEMON_SET: &str = include_str!("../../../packaging/manifests/daemonset.yaml");
 /// Where the agent finds the authority that must have signed the hub's certificate.
 const AUTHORITY: &str = "/etc/pinnace/ca/ca.crt";
 /// Bytes of a file of authorities; a ConfigMap takes a mebibyte.
 const AUTHORITY_BYTES_MAX: u64 = 512 << 10;
+
+/// What runs the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Install {
+    /// One Pod with its ledger on a volume.
+    Deployment,
+    /// One Pod on each node, which lead in turn; no volume is needed.
+    #[value(name = "daemonset")]
+    DaemonSet,
+}
 
 /// How the agent is installed.
 #[derive(Debug, Args)]
@@ -21,6 +32,9 @@ pub(super) struct ManifestArgs {
     /// Print a manifest for `kubectl apply -f -` in the cluster instead of the join line.
     #[arg(long)]
     pub(super) manifest: bool,
+    /// What runs the agent: one Pod with a volume, or one on each node, which lead in turn.
+    #[arg(long, requires = "manifest", value_enum, default_value_t = Install::Deployment)]
+    kind: Install,
     /// Image of the agent.
     #[arg(long, requires = "manifest", default_value_t = format!("pinnace-agent:{}", env!("CARGO_PKG_VERSION")))]
     image: String,
@@ -44,7 +58,11 @@ pub(super) fn of(line: &str, args: &ManifestArgs) -> Result<String> {
         "{:?} is not the name of an image",
         args.image
     );
-    let filled = DEPLOYMENT
+    let template = match args.kind {
+        Install::Deployment => DEPLOYMENT,
+        Install::DaemonSet => DAEMON_SET,
+    };
+    let filled = template
         .replace("{{token}}", line.token.expose())
         .replace("{{image}}", &args.image)
         .replace("{{hub}}", &line.hub)
@@ -53,7 +71,7 @@ pub(super) fn of(line: &str, args: &ManifestArgs) -> Result<String> {
     let mut objects = documents(&filled)?;
     let authority = args.ca.as_deref().map(read).transpose()?;
     for object in &mut objects {
-        if object["kind"] == "Deployment" {
+        if object.pointer("/spec/template").is_some() {
             adjust(
                 &mut object["spec"]["template"]["spec"],
                 &args.pull_secret,
@@ -79,7 +97,7 @@ pub(super) fn of(line: &str, args: &ManifestArgs) -> Result<String> {
 
 fn documents(text: &str) -> Result<Vec<Value>> {
     text.split("\n---\n")
-        .map(|document| serde_saphyr::from_str(document).context("packaging/manifests/deployment.yaml"))
+        .map(|document| serde_saphyr::from_str(document).context("packaging/manifests"))
         .collect()
 }
 
@@ -108,9 +126,7 @@ fn adjust(pod: &mut Value, pull_secrets: &[String], authority: bool) -> Result<(
         return Ok(());
     }
     let push = |list: &mut Value, item: Value| -> Result<()> {
-        list.as_array_mut()
-            .context("packaging/manifests/deployment.yaml")?
-            .push(item);
+        list.as_array_mut().context("packaging/manifests")?.push(item);
         Ok(())
     };
     push(
@@ -142,18 +158,22 @@ mod tests {
     fn args() -> ManifestArgs {
         ManifestArgs {
             manifest: true,
+            kind: Install::Deployment,
             image: "registry.example/pinnace-agent:1".into(),
             pull_secret: vec![],
             ca: None,
         }
     }
 
-    fn deployment(text: &str) -> Value {
-        let all: Vec<Value> = text
-            .split("---\n")
+    fn objects(text: &str) -> Vec<Value> {
+        text.split("---\n")
             .filter(|d| !d.trim().is_empty())
             .map(|d| serde_json::from_str(d).expect("JSON"))
-            .collect();
+            .collect()
+    }
+
+    fn deployment(text: &str) -> Value {
+        let all = objects(text);
         let kinds: Vec<&str> = all.iter().filter_map(|o| o["kind"].as_str()).collect();
         for kind in [
             "Namespace",
@@ -212,6 +232,35 @@ mod tests {
         }
         std::fs::write(&path, "no certificate").unwrap();
         assert!(of(&line(), &given).is_err());
+    }
+
+    #[test]
+    fn a_daemon_set_needs_no_volume_and_says_that_it_is_one_of_several() {
+        let given = ManifestArgs {
+            kind: Install::DaemonSet,
+            pull_secret: vec!["regcred".into()],
+            ..args()
+        };
+        let text = of(&line(), &given).unwrap();
+        assert!(!text.contains("{{"), "a place is left open");
+        let all = objects(&text);
+        assert!(
+            !all.iter()
+                .any(|o| o["kind"] == "PersistentVolumeClaim" || o["kind"] == "Deployment")
+        );
+        let set = all
+            .iter()
+            .find(|o| o["kind"] == "DaemonSet")
+            .expect("a DaemonSet");
+        let pod = &set["spec"]["template"]["spec"];
+        assert_eq!(pod["imagePullSecrets"], json!([{"name": "regcred"}]));
+        assert_eq!(pod["volumes"][0]["hostPath"], Value::Null);
+        for part in ["initContainers", "containers"] {
+            assert!(
+                pod[part][0]["args"].to_string().contains("--replicated"),
+                "{part}"
+            );
+        }
     }
 
     #[test]

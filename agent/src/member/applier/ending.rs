@@ -11,7 +11,6 @@ use shared::reason::Reason;
 
 use super::{Applier, Trouble, wall};
 use crate::crash;
-use crate::ledger::LedgerError;
 use crate::member::content::{self, Inside};
 use crate::member::release::release_patch;
 
@@ -61,6 +60,7 @@ impl Applier {
             };
         }
         self.ledger.borrow_mut().drop_object(key, wall(), "released")?;
+        self.share(key, false).await?;
         Ok(Outcome::Released)
     }
 
@@ -76,7 +76,7 @@ impl Applier {
         };
         let live = self.live(object.as_ref());
         if live.as_deref().is_some_and(|l| decide::claims(&intent, l)) {
-            let record = self.claimed(&intent, live.as_deref())?;
+            let record = self.claimed(&intent, live.as_deref()).await?;
             return Ok(Outcome::Seen {
                 live,
                 record: Some(record),
@@ -84,6 +84,7 @@ impl Applier {
             });
         }
         self.ledger.borrow().drop_intent(&intent.key)?;
+        self.share(&intent.key, false).await?;
         Ok(Outcome::Seen {
             live,
             record,
@@ -92,7 +93,11 @@ impl Applier {
     }
 
     /// Records what our create made although its answer was lost.
-    pub(super) fn claimed(&self, intent: &Intent, live: Option<&Live>) -> Result<ObjectRecord, LedgerError> {
+    pub(super) async fn claimed(
+        &self,
+        intent: &Intent,
+        live: Option<&Live>,
+    ) -> Result<ObjectRecord, Trouble> {
         let record = ObjectRecord {
             key: intent.key.clone(),
             api_version: intent.api_version.clone(),
@@ -108,10 +113,11 @@ impl Applier {
         self.ledger
             .borrow_mut()
             .put_record(&record, wall(), "created (found by its nonce)")?;
+        self.share(&record.key, false).await?;
         Ok(record)
     }
 
-    pub(super) fn bury(&self, key: &ObjectKey, how: Burial) -> Result<Outcome, Trouble> {
+    pub(super) async fn bury(&self, key: &ObjectKey, how: Burial) -> Result<Outcome, Trouble> {
         let what = match how {
             Burial::Deleted => "gone",
             Burial::Released => "no longer managed",
@@ -119,6 +125,7 @@ impl Applier {
             Burial::Replaced => "another object has the name now; not ours",
         };
         self.ledger.borrow_mut().drop_object(key, wall(), what)?;
+        self.share(key, false).await?;
         Ok(Outcome::Buried(how))
     }
 }
