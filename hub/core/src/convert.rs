@@ -1,6 +1,8 @@
 //! The few served resources that show one stored object in two shapes: HorizontalPodAutoscaler v1 and v2, Event of the
 //! core group and of events.k8s.io. Everything else differs in `apiVersion` alone.
 //!
+//! Custom resources are shaped by the schema that is in force when they are read.
+//!
 //! An object is stored in the shape it was written in and converted when read through another one.
 
 use crate::types::Resource;
@@ -12,12 +14,16 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 
 /// Whether a stored object must be converted to be shown as that resource.
 pub fn is_needed(resource: &Resource, object: &Value) -> bool {
-    resource.shared_storage
-        && object.get("apiVersion").and_then(Value::as_str) != Some(&resource.api_version())
+    resource.custom.is_some()
+        || resource.shared_storage
+            && object.get("apiVersion").and_then(Value::as_str) != Some(&resource.api_version())
 }
 
 /// Shows a stored object as that resource.
 pub fn to(resource: &Resource, mut object: Value) -> Value {
+    if let Some(custom) = &resource.custom {
+        return custom.read(&resource.api_version(), object);
+    }
     if !is_needed(resource, &object) {
         return object;
     }

@@ -1,6 +1,7 @@
-//! Discovery documents, plain and aggregated, made from the type table.
+//! Discovery documents, plain and aggregated, made from the resources that are served: those of the type table and custom
+//! resources.
 
-use crate::types::{Resource, Subresource, TypeTable};
+use crate::types::{Resource, Subresource, groups};
 use serde_json::{Value, json};
 
 /// Which of the two roots of discovery is asked for.
@@ -19,18 +20,18 @@ pub fn core_versions(address: &str) -> Value {
 }
 
 /// The plain document at `/apis`.
-pub fn group_list(table: &TypeTable) -> Value {
-    let named = table.groups().into_iter().filter(|(name, _)| !name.is_empty());
-    let groups: Vec<Value> = named
+pub fn group_list(served: &[&Resource]) -> Value {
+    let all = groups(served.iter().copied());
+    let named = all.into_iter().filter(|(name, _)| !name.is_empty());
+    let bodies: Vec<Value> = named
         .map(|(name, versions)| group_body(name, &versions))
         .collect();
-    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": bodies})
 }
 
 /// The plain document at `/apis/GROUP`; `None` if there is no such group.
-pub fn group(table: &TypeTable, name: &str) -> Option<Value> {
-    let (name, versions) = table
-        .groups()
+pub fn group(served: &[&Resource], name: &str) -> Option<Value> {
+    let (name, versions) = groups(served.iter().copied())
         .into_iter()
         .find(|(n, _)| *n == name && !n.is_empty())?;
     let mut body = group_body(name, &versions);
@@ -46,10 +47,10 @@ fn group_body(name: &str, versions: &[&str]) -> Value {
 }
 
 /// The plain document at `/api/v1` or `/apis/GROUP/VERSION`; `None` if there is no such version.
-pub fn resource_list(table: &TypeTable, group: &str, version: &str) -> Option<Value> {
+pub fn resource_list(served: &[&Resource], group: &str, version: &str) -> Option<Value> {
     let mut lines = Vec::new();
     let mut api_version = None;
-    for resource in of_version(table, group, version) {
+    for resource in of_version(served, group, version) {
         api_version.get_or_insert_with(|| resource.api_version());
         lines.push(resource_line(resource));
         lines.extend(
@@ -65,10 +66,10 @@ pub fn resource_list(table: &TypeTable, group: &str, version: &str) -> Option<Va
     )
 }
 
-fn of_version<'t>(table: &'t TypeTable, group: &str, version: &str) -> impl Iterator<Item = &'t Resource> {
-    table
-        .resources()
+fn of_version<'r>(served: &[&'r Resource], group: &str, version: &str) -> impl Iterator<Item = &'r Resource> {
+    served
         .iter()
+        .copied()
         .filter(move |r| &*r.group == group && &*r.version == version)
 }
 
@@ -98,17 +99,16 @@ fn subresource_line(r: &Resource, s: &Subresource) -> Value {
 }
 
 /// The aggregated document; its shape is the same in `v2` and `v2beta1` of apidiscovery.k8s.io.
-pub fn aggregated(table: &TypeTable, root: Root, version: &str) -> Value {
-    let groups = table
-        .groups()
+pub fn aggregated(served: &[&Resource], root: Root, version: &str) -> Value {
+    let wanted = groups(served.iter().copied())
         .into_iter()
         .filter(|(name, _)| name.is_empty() == (root == Root::Core));
-    let items: Vec<Value> = groups
+    let items: Vec<Value> = wanted
         .map(|(name, versions)| {
             let versions: Vec<Value> = versions
                 .iter()
                 .map(|v| {
-                    let resources: Vec<Value> = of_version(table, name, v).map(discovered).collect();
+                    let resources: Vec<Value> = of_version(served, name, v).map(discovered).collect();
                     json!({"version": v, "freshness": "Current", "resources": resources})
                 })
                 .collect();
@@ -150,10 +150,11 @@ fn discovered(r: &Resource) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::TypeTable;
 
     #[test]
     fn the_core_group_stands_alone() {
-        let table = TypeTable::built_in();
+        let table: &[&Resource] = &TypeTable::built_in().resources().iter().collect::<Vec<_>>();
         let core = aggregated(table, Root::Core, "v2");
         assert_eq!(core["items"].as_array().map(Vec::len), Some(1));
         assert_eq!(core["items"][0]["versions"][0]["version"], "v1");
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn plain_documents_agree_with_the_aggregated_one() {
-        let table = TypeTable::built_in();
+        let table: &[&Resource] = &TypeTable::built_in().resources().iter().collect::<Vec<_>>();
         let apps = resource_list(table, "apps", "v1").expect("apps/v1");
         let lines = apps["resources"].as_array().expect("resources");
         let deployment = lines

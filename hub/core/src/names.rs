@@ -45,6 +45,25 @@ pub fn dns_label(text: &str) -> Result<(), String> {
     }
 }
 
+const DNS_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and \
+     end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is \
+     '[a-z]([-a-z0-9]*[a-z0-9])?')";
+
+/// RFC 1035 label: names in definitions of custom resources.
+///
+/// # Errors
+/// What a name must be.
+pub fn dns_1035_label(text: &str) -> Result<(), String> {
+    if text.len() > 63 {
+        return Err("must be no more than 63 bytes".to_owned());
+    }
+    if is_label(text) && text.starts_with(|c: char| c.is_ascii_lowercase()) {
+        Ok(())
+    } else {
+        Err(DNS_1035.to_owned())
+    }
+}
+
 /// RFC 1123 subdomain: most object names.
 ///
 /// # Errors

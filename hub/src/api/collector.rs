@@ -37,7 +37,7 @@ fn is_exempt(id: &ResourceId) -> bool {
 struct Stored<'a>(&'a Api);
 
 impl Stored<'_> {
-    fn owner_of(&self, reference: &OwnerRef) -> Option<&Served> {
+    fn owner_of(&self, reference: &OwnerRef) -> Option<Served> {
         let (group, version) = reference
             .api_version
             .rsplit_once('/')
@@ -212,12 +212,12 @@ impl Api {
         };
         let op = match &action.what {
             What::WarnNamespace(reference) => {
-                let event = self.namespace_event(served, &stored, reference);
+                let event = self.namespace_event(&served, &stored, reference);
                 return self.store.commit(vec![event]).await.map(|_| true);
             }
             What::Delete(policy) => {
                 let target = Target {
-                    resource: served.resource,
+                    resource: &served.resource,
                     namespace: &key.namespace,
                     now: clock::wall().0,
                 };
@@ -232,13 +232,14 @@ impl Api {
                 let object = gc::apply(other, stored.value());
                 let is_over = admission::is_deleting(&object)
                     && admission::finalizers(&object).is_empty()
-                    && !admission::holds_itself(served.resource, &object);
+                    && !admission::holds_itself(&served.resource, &object);
                 if is_over { remove() } else { put(object) }
             }
         };
         match self.store.commit(vec![op]).await {
             Ok(_) => {
                 self.poke();
+                self.follow_up(&served);
                 Ok(true)
             }
             Err(CommitError::Conflict { .. }) => Ok(false),

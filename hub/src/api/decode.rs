@@ -154,6 +154,13 @@ pub(super) fn check(
     validation: Validation,
 ) -> Result<Vec<String>, StatusError> {
     admission::check_kind(resource, object)?;
+    if let Some(custom) = &resource.custom {
+        let mut findings = findings;
+        custom
+            .take(table, resource.of_type, object, &mut findings)
+            .map_err(|why| misfit(&resource.kind, &resource.version, &why))?;
+        return judge(&resource.kind, &resource.version, &findings, validation);
+    }
     let warnings = check_type(
         table,
         resource.of_type,
@@ -189,16 +196,29 @@ pub(super) fn check_type(
     mut findings: Findings,
     validation: Validation,
 ) -> Result<Vec<String>, StatusError> {
-    let refused = |why: &str| {
-        StatusError::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
-        ))
-    };
-    strict::check(table, of, object, &mut findings).map_err(|why| refused(&why))?;
+    strict::check(table, of, object, &mut findings).map_err(|why| misfit(kind, version, &why))?;
+    judge(kind, version, &findings, validation)
+}
+
+/// 400: a body that is none of its kind.
+fn misfit(kind: &str, version: &str, why: &str) -> StatusError {
+    StatusError::bad_request(format!(
+        "{kind} in version {version:?} cannot be handled as a {kind}: {why}"
+    ))
+}
+
+/// What unknown and duplicate fields come to: warnings, a refusal or nothing.
+fn judge(
+    kind: &str,
+    version: &str,
+    findings: &Findings,
+    validation: Validation,
+) -> Result<Vec<String>, StatusError> {
     match validation {
         Validation::Strict if !findings.is_empty() => {
             let all: Vec<&str> = findings.all().map(String::as_str).collect();
-            Err(refused(&format!("strict decoding error: {}", all.join(", "))))
+            let why = format!("strict decoding error: {}", all.join(", "));
+            Err(misfit(kind, version, &why))
         }
         Validation::Warn => Ok(findings.all().cloned().collect()),
         Validation::Strict | Validation::Ignore => Ok(Vec::new()),

@@ -122,7 +122,7 @@ impl Api {
         encoder: &Encoder,
         options: Options,
     ) -> Result<Done, StatusError> {
-        let resource = served.resource;
+        let resource = &*served.resource;
         let body = match self.remove(served, namespace, name, &options).await? {
             Removal::Waiting(body) => body,
             Removal::Gone(object) if answers_object(served) => encoder.one(&object),
@@ -150,7 +150,7 @@ impl Api {
         name: &str,
         options: &Options,
     ) -> Result<Removal, StatusError> {
-        let resource = served.resource;
+        let resource = &*served.resource;
         let target = Target {
             resource,
             namespace,
@@ -199,6 +199,14 @@ impl Api {
             match self.store.commit(vec![op]).await {
                 Ok(stored) => {
                     self.poke();
+                    self.follow_up(served);
+                    if waits
+                        && hub_core::crd::is_definition(resource)
+                        && let Err(error) = self.end_definition(&current.name).await
+                    {
+                        // Housekeeping tries again.
+                        tracing::warn!(definition = current.name, %error, "the definition cannot end yet");
+                    }
                     let object = stored.into_iter().next().unwrap_or(current);
                     return Ok(if waits {
                         Removal::Waiting(object.body.clone())

@@ -53,14 +53,16 @@ pub(super) struct More {
 impl Encoder {
     /// The JSON of an object in the version asked for.
     pub(super) fn plain(&self, object: &Object) -> Bytes {
-        if !self.served.resource.shared_storage {
+        let custom = self.served.resource.custom.as_ref();
+        // What was stored before the schema changed is shaped anew.
+        if !self.served.resource.shared_storage && custom.is_none_or(|c| c.is_current(object.revision.0)) {
             return object.body.clone();
         }
-        Bytes::from(convert::to(self.served.resource, object.value()).to_string())
+        Bytes::from(convert::to(&self.served.resource, object.value()).to_string())
     }
 
     fn value(&self, object: &Object) -> Value {
-        convert::to(self.served.resource, object.value())
+        convert::to(&self.served.resource, object.value())
     }
 
     fn partial(object: &Object, version: &str) -> String {
@@ -76,7 +78,7 @@ impl Encoder {
 
     fn row(&self, version: &str, object: &Object) -> String {
         let value = self.value(object);
-        let cells = Value::Array(table::cells(self.served.resource, &value, self.now));
+        let cells = Value::Array(table::cells(&self.served.resource, &value, self.now));
         let shown = match self.include {
             Include::None => return format!("{{\"cells\":{cells},\"object\":null}}"),
             Include::Metadata => Self::partial(object, version),
@@ -101,7 +103,7 @@ impl Encoder {
             Form::Partial => Bytes::from(Self::partial(object, "v1")),
             Form::Table(version) => {
                 let metadata = json!({"resourceVersion": object.revision.to_string()});
-                let columns = table::columns(self.served.resource);
+                let columns = table::columns(&self.served.resource);
                 Bytes::from(Self::table(
                     version,
                     &metadata,
@@ -138,23 +140,27 @@ impl Encoder {
         let (kind, version) = match self.form {
             Form::Table(version) => {
                 let rows: Vec<String> = objects.map(|o| self.row(version, o)).collect();
-                let columns = table::columns(self.served.resource);
+                let columns = table::columns(&self.served.resource);
                 return Bytes::from(Self::table(version, &metadata, &columns, &rows));
             }
             Form::Partial => (
                 "PartialObjectMetadataList".to_owned(),
                 "meta.k8s.io/v1".to_owned(),
             ),
-            Form::Json => (
-                format!("{}List", self.served.resource.kind),
-                self.served.resource.api_version(),
-            ),
+            Form::Json => {
+                let resource = &self.served.resource;
+                let kind = match &resource.custom {
+                    Some(custom) => custom.list_kind.to_string(),
+                    None => format!("{}List", resource.kind),
+                };
+                (kind, resource.api_version())
+            }
         };
         let mut out = Vec::new();
         let head =
             format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{version}\",\"metadata\":{metadata},\"items\":[");
         out.extend_from_slice(head.as_bytes());
-        let resource = self.served.resource;
+        let resource = &*self.served.resource;
         let common = format!(
             "{{\"apiVersion\":\"{}\",\"kind\":\"{}\",",
             resource.api_version(),
@@ -184,7 +190,7 @@ impl Encoder {
             Form::Table(version) => {
                 let metadata = json!({"resourceVersion": object.revision.to_string()});
                 let columns = if is_first {
-                    table::columns(self.served.resource)
+                    table::columns(&self.served.resource)
                 } else {
                     Value::Null
                 };
@@ -206,7 +212,7 @@ impl Encoder {
         if initial_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let resource = self.served.resource;
+        let resource = &*self.served.resource;
         let body = match self.form {
             Form::Json => {
                 json!({"kind": resource.kind, "apiVersion": resource.api_version(), "metadata": metadata})

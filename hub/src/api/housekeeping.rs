@@ -33,7 +33,7 @@ impl Api {
         };
         for name in NAMESPACES {
             let target = Target {
-                resource: served.resource,
+                resource: &served.resource,
                 namespace: "",
                 now: clock::wall().0,
             };
@@ -68,7 +68,7 @@ impl Api {
         let mut events_at = Instant::now();
         loop {
             let seen = self.store.revision();
-            let is_ending = self.end_namespaces().await;
+            let is_ending = self.end_definitions().await | self.end_namespaces().await;
             for (what, done) in [
                 ("roles are not gathered", self.aggregate_roles().await),
                 ("signing requests wait", self.sign_waiting().await),
@@ -175,8 +175,7 @@ impl Api {
 
     async fn remove_all(&self, served: &Served, objects: &[Arc<Object>]) -> Result<(), StatusError> {
         for chunk in objects.chunks(limits::REMOVALS) {
-            let ops: Vec<Op> = chunk.iter().filter_map(|o| removal(served, o)).collect();
-            match self.store.commit(ops).await {
+            match self.store.commit(removals(served, chunk)).await {
                 Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => {}
                 Err(error) => return Err(super::rules::refusal(served, error)),
             }
@@ -190,7 +189,7 @@ impl Api {
             .store
             .resources()
             .into_iter()
-            .filter_map(|id| self.catalog.stored(&id).cloned());
+            .filter_map(|id| self.catalog.stored(&id));
         resources
             .filter(|served| served.resource.namespaced)
             .map(|served| (served.clone(), self.store.list(&served.id, Some(namespace)).items))
@@ -254,7 +253,12 @@ fn last_seen(event: &Value) -> i64 {
     times.max().unwrap_or(i64::MAX)
 }
 
-fn put(id: &ResourceId, namespace: &str, name: &str, expect: Expect, object: Value) -> Op {
+/// The removal of objects: at once, or by the finalizers that hold them.
+pub(super) fn removals(served: &Served, objects: &[Arc<Object>]) -> Vec<Op> {
+    objects.iter().filter_map(|o| removal(served, o)).collect()
+}
+
+pub(super) fn put(id: &ResourceId, namespace: &str, name: &str, expect: Expect, object: Value) -> Op {
     Op::Put {
         resource: id.clone(),
         namespace: namespace.to_owned(),
@@ -266,7 +270,7 @@ fn put(id: &ResourceId, namespace: &str, name: &str, expect: Expect, object: Val
 
 fn removal(served: &Served, object: &Object) -> Option<Op> {
     let target = Target {
-        resource: served.resource,
+        resource: &served.resource,
         namespace: &object.namespace,
         now: clock::wall().0,
     };

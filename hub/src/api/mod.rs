@@ -4,8 +4,10 @@
 
 mod access;
 mod audit;
+mod catalog;
 mod collector;
 mod decode;
+mod definitions;
 mod delete;
 mod documents;
 mod encode;
@@ -40,6 +42,7 @@ use access::{Access, Caller, Guard};
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
+use catalog::Catalog;
 use delete::Options;
 use documents::Documents;
 use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
@@ -58,14 +61,14 @@ use patience::Patient;
 use places::{Connections, Places};
 use request::{Address, Place, Query};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use source::{Catalog, Served};
+use source::Served;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Notify, RwLock};
+use tokio::sync::{Mutex, Notify, RwLock};
 use tower::ServiceExt as _;
 use write::{Done, Write};
 
@@ -73,7 +76,7 @@ use write::{Done, Write};
 pub struct Api {
     store: Store,
     table: &'static TypeTable,
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
     documents: Documents,
     pins: Pins,
     access: Access,
@@ -85,6 +88,8 @@ pub struct Api {
     switches: OnceLock<Switches>,
     /// Creates hold it open; the end of a namespace closes it.
     gate: RwLock<()>,
+    /// Held from the look at the names of other definitions until the write.
+    definitions: Mutex<()>,
     pokes: Notify,
     requests: Places,
     watches: Places,
@@ -178,10 +183,12 @@ impl Api {
     /// See [`Api::bootstrap`] and [`Api::run`].
     pub fn new(store: Store, fleet: Router, authority: Arc<Authority>) -> Arc<Api> {
         let table = TypeTable::built_in();
+        let catalog = Arc::new(Catalog::new(table));
+        catalog.refresh(&store);
         Arc::new(Api {
             table,
-            catalog: Catalog::new(table),
-            documents: Documents::new(table),
+            documents: Documents::new(table, catalog.clone()),
+            catalog,
             pins: Pins::default(),
             access: Access::new(store.clone(), authority.clone()),
             users: Users::new(store.clone(), authority),
@@ -189,6 +196,7 @@ impl Api {
             random: SystemRandom::new(),
             switches: OnceLock::new(),
             gate: RwLock::new(()),
+            definitions: Mutex::new(()),
             pokes: Notify::new(),
             requests: Places::new(limits::REQUESTS),
             watches: Places::new(limits::WATCHES),
@@ -328,8 +336,7 @@ impl Api {
             .catalog
             .get(&address.group, &address.version, &address.plural);
         let Some(served) = found else {
-            let is_served = |r: &Resource| *r.group == *address.group && *r.version == *address.version;
-            if self.table.resources().iter().any(is_served) {
+            if self.catalog.has_version(&address.group, &address.version) {
                 return Err(StatusError::no_such_path());
             }
             // No such group: no handler at all, as upstream.
@@ -340,6 +347,7 @@ impl Api {
                 text,
             ));
         };
+        let served = &served;
         check_address(served, address, verb)?;
         let (head, body) = request.into_parts();
         let headers = &head.headers;
@@ -378,12 +386,13 @@ impl Api {
             user: &caller.user,
             body,
         };
-        let done = match verb {
+        let mut done = match verb {
             "get" if subresource == Some("scale") => {
                 let Some(object) = source::get(&self.store, served, namespace, name)? else {
                     return Err(StatusError::not_found(&address.group, &address.plural, name));
                 };
-                ok(Bytes::from(scale::of(&object.value()).to_string()))
+                let value = hub_core::convert::to(&served.resource, object.value());
+                ok(Bytes::from(scale::of(&served.resource, &value).to_string()))
             }
             "get" => ok(self.get(served, namespace, name, &encoder?, query).await?),
             "list" => ok(self
@@ -412,6 +421,9 @@ impl Api {
                 return Err(StatusError::method_not_allowed());
             }
         };
+        if let Some(warning) = served.resource.custom.as_ref().and_then(|c| c.warning.as_deref()) {
+            done.warnings.insert(0, warning.to_owned());
+        }
         let named = (verb == "create" && done.code == StatusCode::CREATED).then(|| name_in(&done.body));
         let mut answer = finish(done, headers).await;
         if let Some(named) = named.flatten() {
@@ -517,7 +529,7 @@ fn elsewhere(resource: &Resource, address: &Address, subresource: &str) -> Statu
 
 /// Whether the resource has objects there, and the verb.
 fn check_address(served: &Served, address: &Address, verb: &str) -> Result<(), StatusError> {
-    let resource = served.resource;
+    let resource = &*served.resource;
     let is_named = address.name.is_some();
     let not_allowed = || Err(StatusError::method_not_allowed());
     if let Some(name) = &address.subresource {

@@ -11,6 +11,7 @@ use http::StatusCode;
 use http::header::USER_AGENT;
 use hub_core::access::Attributes;
 use hub_core::admission;
+use hub_core::crd::{self, CustomVersions};
 use hub_core::guard::{self, Wish};
 use hub_core::ownership::{self, ApplyError, FieldSet, TableVersions, Writer};
 use hub_core::policy::Operation;
@@ -18,9 +19,6 @@ use hub_core::scale;
 use hub_core::status_error::{Cause, Details, Reason, StatusError};
 use hub_core::strict::{self, Findings};
 use serde_json::Value;
-
-/// Where the replicas of a built-in workload are.
-const REPLICAS: [&str; 2] = ["spec", "replicas"];
 
 /// What is wrong with the manager's name, if anything.
 fn check_manager(manager: &str) -> Option<Cause> {
@@ -114,7 +112,7 @@ impl Write<'_> {
 
     /// What this part of the object leaves alone.
     fn ignored(&self) -> FieldSet {
-        ownership::ignored(self.served.resource, self.subresource.unwrap_or_default())
+        ownership::ignored(&self.served.resource, self.subresource.unwrap_or_default())
     }
 
     /// Version and kind of the body.
@@ -141,6 +139,17 @@ impl Api {
         })
     }
 
+    /// The versions of a custom resource; its Scale is of the type table.
+    fn custom_versions<'s>(&'s self, write: &'s Write<'_>) -> Option<CustomVersions<'s>> {
+        let resource = &write.served.resource;
+        let custom = resource.custom.as_ref().filter(|_| !write.is_scale())?;
+        Some(CustomVersions {
+            table: self.table,
+            metadata: resource.of_type,
+            custom,
+        })
+    }
+
     /// Sets the managedFields of a new state that is no apply. `live` is none for a create.
     ///
     /// # Errors
@@ -152,7 +161,7 @@ impl Api {
         new: &mut Value,
     ) -> Result<(), StatusError> {
         if !write.is_scale() {
-            admission::prefill(write.served.resource, new)?;
+            admission::prefill(&write.served.resource, new)?;
         }
         let (api_version, _) = write.body_kind();
         let (manager, ignored) = (write.manager(), write.ignored());
@@ -163,16 +172,21 @@ impl Api {
             now: clock::wall().0,
             ignored: &ignored,
         };
-        let managed = ownership::track(&self.versions(write)?, &writer, live, new);
+        let managed = match self.custom_versions(write) {
+            Some(versions) => ownership::track(&versions, &writer, live, new),
+            None => ownership::track(&self.versions(write)?, &writer, live, new),
+        };
         ownership::set_managed(new, managed);
         Ok(())
     }
 
     /// The Scale of an object with its managedFields.
-    pub(super) fn scale_with_owners(object: &Value) -> Value {
-        let mut scale = scale::of(object);
+    pub(super) fn scale_with_owners(write: &Write<'_>, object: &Value) -> Value {
+        let resource = &write.served.resource;
+        let mut scale = scale::of(resource, object);
+        let replicas = scale::replicas_path(resource);
         // Entries that cannot be read own nothing.
-        let managed = ownership::to_scale(ownership::managed(object), &REPLICAS).unwrap_or_default();
+        let managed = ownership::to_scale(ownership::managed(object), &replicas).unwrap_or_default();
         ownership::set_managed(&mut scale, managed);
         scale
     }
@@ -180,11 +194,11 @@ impl Api {
     /// The object after a write of its Scale.
     pub(super) fn scaled(write: &Write<'_>, object: &Value, scale: &Value) -> Value {
         let mut out = object.clone();
-        scale::into(&mut out, scale);
+        scale::into(&write.served.resource, &mut out, scale);
         let managed = ownership::to_parent(
             ownership::managed(object),
             ownership::managed(scale),
-            &REPLICAS,
+            &scale::replicas_path(&write.served.resource),
             &write.served.resource.api_version(),
         );
         ownership::set_managed(&mut out, managed.unwrap_or_default());
@@ -210,14 +224,12 @@ impl Api {
             now: clock::wall().0,
             ignored: &ignored,
         };
-        ownership::apply(
-            &self.versions(write)?,
-            &writer,
-            live,
-            &applied.config,
-            applied.force,
-        )
-        .map_err(|error| apply_refusal(&error))
+        let (config, force) = (&applied.config, applied.force);
+        let merged = match self.custom_versions(write) {
+            Some(versions) => ownership::apply(&versions, &writer, live, config, force),
+            None => ownership::apply(&self.versions(write)?, &writer, live, config, force),
+        };
+        merged.map_err(|error| apply_refusal(&error))
     }
 
     /// Answers a server-side apply.
@@ -269,7 +281,7 @@ impl Api {
                 return Ok(done);
             }
         }
-        let resource = write.served.resource;
+        let resource = &*write.served.resource;
         Err(StatusError::stale(&resource.group, &resource.plural, name))
     }
 
@@ -281,7 +293,7 @@ impl Api {
         applied: &Applied,
         warnings: &[String],
     ) -> Result<Option<Done>, StatusError> {
-        let (served, resource) = (write.served, write.served.resource);
+        let (served, resource) = (write.served, &*write.served.resource);
         let is_dry = write.dry_run()?;
         let mut warnings = warnings.to_vec();
         let text = |pointer: &str| {
@@ -332,9 +344,14 @@ impl Api {
         self.access.demand(write.user, &wish)?;
         self.admit_access(write, &mut object)?;
         guard::check(resource, Wish::Create, None, Some(&object))?;
-        let admitted = admission::create(write.target(), object, &self.new_uid(), &mut || {
+        let mut admitted = admission::create(write.target(), object, &self.new_uid(), &mut || {
             self.name_suffix()
         })?;
+        let mut alone = None;
+        if crd::is_definition(resource) {
+            alone = Some(self.definitions.lock().await);
+            self.settle(&mut admitted, None);
+        }
         let _open = self.gate.read().await;
         self.check_namespace(served, write.namespace, name)?;
         if is_dry {
@@ -349,6 +366,8 @@ impl Api {
         {
             Ok(stored) => {
                 let object = first(stored)?;
+                self.follow_up(served);
+                drop(alone);
                 write
                     .done(StatusCode::CREATED, State::Stored(object), warnings)
                     .map(Some)

@@ -29,12 +29,9 @@ impl Selection {
     pub(super) fn parse(query: &Query, served: &Served) -> Result<Selection, StatusError> {
         let labels = LabelSelector::parse(query.get("labelSelector").unwrap_or_default())
             .map_err(|why| StatusError::bad_request(why.to_string()))?;
-        let fields = FieldSelector::parse(
-            query.get("fieldSelector").unwrap_or_default(),
-            &served.resource.group,
-            &served.resource.plural,
-        )
-        .map_err(StatusError::bad_request)?;
+        let fields =
+            FieldSelector::of_resource(query.get("fieldSelector").unwrap_or_default(), &served.resource)
+                .map_err(StatusError::bad_request)?;
         Ok(Selection { labels, fields })
     }
 
@@ -45,7 +42,7 @@ impl Selection {
 
     /// Whether an object is selected.
     pub(super) fn matches(&self, served: &Served, object: &Object) -> bool {
-        let body = || hub_core::convert::to(served.resource, object.value());
+        let body = || hub_core::convert::to(&served.resource, object.value());
         self.labels.matches(&object.labels) && self.fields.matches(&object.namespace, &object.name, body)
     }
 
@@ -145,7 +142,7 @@ impl Api {
         query: &Query,
     ) -> Result<Bytes, StatusError> {
         self.wait_for(revision_of(query)?).await?;
-        let resource = served.resource;
+        let resource = &*served.resource;
         match source::get(&self.store, served, namespace, name)? {
             Some(object) => Ok(encoder.one(&object)),
             None => Err(StatusError::not_found(&resource.group, &resource.plural, name)),

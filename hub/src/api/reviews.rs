@@ -17,7 +17,7 @@ impl Api {
     /// # Errors
     /// A body that asks nothing, or 406 for who wants a table.
     pub(super) async fn review(&self, write: Write<'_>) -> Result<Done, StatusError> {
-        let resource = write.served.resource;
+        let resource = &*write.served.resource;
         if write.encoder()?.form != Form::Json {
             return Err(negotiate::not_acceptable("application/json"));
         }

@@ -41,9 +41,6 @@ pub(super) fn refusal(served: &Served, error: CommitError) -> StatusError {
 /// Things that are stored and do not act yet; who writes them should know.
 pub(super) fn notices(served: &Served) -> Option<String> {
     let text = match (&*served.resource.group, &*served.resource.plural) {
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            "this hub stores the definition as a template, but does not serve its custom resources yet"
-        }
         ("admissionregistration.k8s.io", _) => {
             "this hub stores admission configuration as a template and calls nobody"
         }
@@ -95,7 +92,7 @@ impl Api {
         old: Option<&Value>,
         warnings: &mut Vec<String>,
     ) -> Result<Value, StatusError> {
-        let resource = write.served.resource;
+        let resource = &*write.served.resource;
         if !policy::admits(&resource.group, &resource.kind) {
             return Ok(object);
         }
@@ -153,6 +150,9 @@ impl Api {
         if &*served.resource.group == RBAC_GROUP && &*served.resource.plural == "clusterroles" {
             self.poke();
         }
+        if hub_core::crd::is_definition(&served.resource) {
+            self.catalog.refresh(&self.store);
+        }
     }
 
     /// The stored object behind what a client writes. A view without one is made by the hub and written by nobody.
@@ -166,7 +166,7 @@ impl Api {
         namespace: &str,
         name: &str,
     ) -> Result<Arc<Object>, StatusError> {
-        let resource = served.resource;
+        let resource = &*served.resource;
         if let Some(found) = self.store.get(&served.id, namespace, name) {
             return Ok(found);
         }
@@ -201,10 +201,11 @@ impl Api {
         namespace: &str,
         name: &str,
     ) -> Result<(), StatusError> {
+        self.check_definition(served)?;
         if !served.resource.namespaced {
             return Ok(());
         }
-        let resource = served.resource;
+        let resource = &*served.resource;
         let Some(found) = self.store.get(&super::namespace_id(), "", namespace) else {
             return Err(StatusError::not_found("", "namespaces", namespace));
         };

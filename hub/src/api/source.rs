@@ -3,43 +3,14 @@
 use crate::store::{Compacted, Cursor, Event, Listing, Object, ResourceId, Revision, Store, StoreError};
 use crate::views::{self, ViewCursor};
 use hub_core::status_error::StatusError;
-use hub_core::types::{Resource, TypeTable};
+use hub_core::types::Resource;
 use std::sync::Arc;
 
 /// A resource that is served, and where its objects are stored.
 #[derive(Clone)]
 pub(super) struct Served {
-    pub(super) resource: &'static Resource,
+    pub(super) resource: Arc<Resource>,
     pub(super) id: ResourceId,
-}
-
-/// All served resources in the order of discovery; there are about a hundred.
-pub(super) struct Catalog(Vec<Served>);
-
-impl Catalog {
-    pub(super) fn new(table: &'static TypeTable) -> Catalog {
-        let served = table.resources().iter().map(|resource| {
-            let id = ResourceId::new(&resource.storage.0, &resource.storage.1);
-            Served { resource, id }
-        });
-        Catalog(served.collect())
-    }
-
-    pub(super) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Served> {
-        let is = |r: &Resource| &*r.plural == plural && &*r.group == group && &*r.version == version;
-        self.0.iter().find(|s| is(s.resource))
-    }
-
-    /// The served resource of a kind.
-    pub(super) fn of_kind(&self, group: &str, version: &str, kind: &str) -> Option<&Served> {
-        let is = |r: &Resource| &*r.kind == kind && &*r.group == group && &*r.version == version;
-        self.0.iter().find(|s| is(s.resource))
-    }
-
-    /// The served resource behind stored objects, in its preferred version.
-    pub(super) fn stored(&self, id: &ResourceId) -> Option<&Served> {
-        self.0.iter().find(|s| s.id == *id)
-    }
 }
 
 /// A read that the store could not answer.

@@ -1,5 +1,6 @@
 //! Watches: a stream of events from a place in the history, filtered for the client.
 
+use super::catalog::Catalog;
 use super::encode::{Encoder, line};
 use super::places::Place;
 use super::read::{Selection, revision_of};
@@ -32,7 +33,45 @@ struct Watch {
     deadline: Instant,
     is_first: bool,
     ended: bool,
+    /// Set for custom resources: tells when what is served changes.
+    kinds: Option<Changes>,
     _place: Place,
+}
+
+/// Ends the watch of a custom resource whose definition changed: what follows is shaped otherwise.
+struct Changes {
+    catalog: Arc<Catalog>,
+    changed: tokio::sync::watch::Receiver<u64>,
+}
+
+impl Changes {
+    fn of(catalog: &Arc<Catalog>, served: &Served) -> Option<Changes> {
+        served.resource.custom.as_ref()?;
+        Some(Changes {
+            catalog: catalog.clone(),
+            changed: catalog.changes(),
+        })
+    }
+
+    /// Comes back when the resource is no longer served as it was.
+    async fn until(&mut self, served: &Served) {
+        let resource = &served.resource;
+        loop {
+            let now = self
+                .catalog
+                .get(&resource.group, &resource.version, &resource.plural);
+            if now.is_none_or(|now| now.resource != *resource) || self.changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn until_changed(kinds: &mut Option<Changes>, served: &Served) {
+    match kinds {
+        Some(changes) => changes.until(served).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn invalid(field: &str, why: &str) -> StatusError {
@@ -106,6 +145,7 @@ impl Api {
             deadline: now + Duration::from_secs(seconds),
             is_first: true,
             ended: false,
+            kinds: Changes::of(&self.catalog, served),
             _place: place,
         };
         Ok(futures::stream::unfold(watch, |mut watch| async move {
@@ -145,6 +185,10 @@ impl Watch {
                     self.next_bookmark = Instant::now() + limits::BOOKMARK_EVERY;
                     let revision = cursor.position();
                     return Some(self.encoder.bookmark(revision.0, false));
+                }
+                () = until_changed(&mut self.kinds, &self.encoder.served) => {
+                    self.ended = true;
+                    return None;
                 }
                 () = sleep_until(self.deadline) => {
                     self.ended = true;

@@ -1,6 +1,7 @@
 //! create, update and patch.
 
 use super::decode::{self, Validation};
+use super::definitions::check_conditional;
 use super::encode::Encoder;
 use super::negotiate;
 use super::ownership::{Applied, check_options};
@@ -16,6 +17,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use hub_core::access::User;
 use hub_core::admission::{self, Part, Target, Updated};
+use hub_core::crd;
 use hub_core::guard::{self, Wish};
 use hub_core::patch::{self, PatchError};
 use hub_core::policy::Operation;
@@ -94,7 +96,7 @@ fn patch_kind(served: &Served, content_type: Option<&str>) -> Result<PatchKind, 
 impl Write<'_> {
     pub(super) fn target(&self) -> Target<'_> {
         Target {
-            resource: self.served.resource,
+            resource: &self.served.resource,
             namespace: self.namespace,
             now: clock::wall().0,
         }
@@ -142,15 +144,22 @@ impl Write<'_> {
         warnings: Vec<String>,
     ) -> Result<Done, StatusError> {
         let body = match state {
-            State::Stored(object) if self.is_scale() => Bytes::from(scale::of(&object.value()).to_string()),
+            State::Stored(object) if self.is_scale() => {
+                Bytes::from(scale::of(&self.served.resource, &object.value()).to_string())
+            }
             State::Stored(object) => self.encoder()?.one(&object),
-            State::Dry(object) if self.is_scale() => Bytes::from(scale::of(&object).to_string()),
+            State::Dry(object) if self.is_scale() => {
+                Bytes::from(scale::of(&self.served.resource, &object).to_string())
+            }
             State::Dry(object) => Bytes::from(object.to_string()),
         };
         Ok(Done { code, body, warnings })
     }
 
-    pub(super) fn put(&self, name: &str, expect: Expect, object: Value) -> Op {
+    pub(super) fn put(&self, name: &str, expect: Expect, mut object: Value) -> Op {
+        if let Some(custom) = &self.served.resource.custom {
+            custom.to_storage(&mut object);
+        }
         Op::Put {
             resource: self.served.id.clone(),
             namespace: self.namespace.to_owned(),
@@ -184,7 +193,7 @@ impl Api {
         let mut object = decode::parse_as(&served.resource.kind, write.headers, &write.body, &mut findings)?;
         let mut warnings = decode::check(
             self.table,
-            served.resource,
+            &served.resource,
             &mut object,
             findings,
             write.validation()?,
@@ -193,21 +202,27 @@ impl Api {
         self.own(&write, None, &mut object)?;
         let mut object = self.admit_policy(&write, Operation::Create, object, None, &mut warnings)?;
         self.admit_access(&write, &mut object)?;
-        guard::check(served.resource, Wish::Create, None, Some(&object))?;
+        guard::check(&served.resource, Wish::Create, None, Some(&object))?;
         let is_generated = admission::name_of(&object).is_empty();
         let mut tries = if is_generated { limits::NAME_TRIES } else { 1 };
         loop {
             tries -= 1;
-            let admitted = admission::create(write.target(), object.clone(), &self.new_uid(), &mut || {
-                self.name_suffix()
-            })?;
+            let mut admitted =
+                admission::create(write.target(), object.clone(), &self.new_uid(), &mut || {
+                    self.name_suffix()
+                })?;
+            let mut alone = None;
+            if crd::is_definition(&served.resource) {
+                alone = Some(self.definitions.lock().await);
+                self.settle(&mut admitted, None);
+            }
             let name = admission::name_of(&admitted).to_owned();
             // Held until the commit is done: a namespace does not end between this look and the write.
             let _open = self.gate.read().await;
             self.check_namespace(served, write.namespace, &name)?;
             if is_dry {
                 if source::get(&self.store, served, write.namespace, &name)?.is_some() {
-                    let resource = served.resource;
+                    let resource = &*served.resource;
                     return Err(StatusError::already_exists(
                         &resource.group,
                         &resource.plural,
@@ -221,6 +236,7 @@ impl Api {
                 Ok(stored) => {
                     let object = first(stored)?;
                     self.follow_up(served);
+                    drop(alone);
                     return write.done(StatusCode::CREATED, State::Stored(object), warnings);
                 }
                 Err(CommitError::AlreadyExists { .. }) if tries > 0 => {}
@@ -239,6 +255,9 @@ impl Api {
         let kind = &write.served.resource.kind;
         let mut object = decode::parse_as(kind, write.headers, &write.body, &mut findings)?;
         let warnings = self.check_body(&write, &mut object, findings)?;
+        if !write.is_scale() {
+            check_conditional(write.served, &object, name)?;
+        }
         self.change(&write, name, &Change::Whole(object), warnings).await
     }
 
@@ -279,7 +298,7 @@ impl Api {
     ) -> Result<Vec<String>, StatusError> {
         let validation = write.validation()?;
         if !write.is_scale() {
-            return decode::check(self.table, write.served.resource, object, findings, validation);
+            return decode::check(self.table, &write.served.resource, object, findings, validation);
         }
         let of = self.scale_type()?;
         decode::check_type(self.table, of, "Scale", "v1", object, findings, validation)
@@ -300,7 +319,7 @@ impl Api {
         change: &Change,
         mut warnings: Vec<String>,
     ) -> Result<Done, StatusError> {
-        let (served, resource) = (write.served, write.served.resource);
+        let (served, resource) = (write.served, &*write.served.resource);
         write.encoder()?;
         let is_dry = write.dry_run()?;
         warnings.extend(notices(served));
@@ -328,7 +347,15 @@ impl Api {
             self.access
                 .check_escalation(served, write.user, write.namespace, Some(&old), &new)?;
             guard::check(resource, wish, Some(&old), Some(&new))?;
-            let updated = admission::update(write.target(), &old, new, write.part())?;
+            let mut updated = admission::update(write.target(), &old, new, write.part())?;
+            let mut alone = None;
+            if let Updated::Changed(object) = &mut updated
+                && crd::is_definition(resource)
+                && write.part() == Part::Main
+            {
+                alone = Some(self.definitions.lock().await);
+                self.settle(object, Some(&old));
+            }
             warnings.extend(found);
             warnings.dedup();
             let expect = Expect::Revision(current.revision);
@@ -353,6 +380,7 @@ impl Api {
                         self.poke();
                     }
                     self.follow_up(served);
+                    drop(alone);
                     let stored = first(stored)?;
                     if write.part() == Part::Approval
                         && let Err(error) = self.sign_one(&stored).await
@@ -383,7 +411,7 @@ impl Api {
         warnings: &mut Vec<String>,
     ) -> Result<(Value, bool), StatusError> {
         let base = if write.is_scale() {
-            Self::scale_with_owners(old)
+            Self::scale_with_owners(write, old)
         } else {
             old.clone()
         };
@@ -412,7 +440,7 @@ impl Api {
             if !given.is_empty() && given != held {
                 // Upstream checks it twice and says it once.
                 let cause = Cause::invalid("metadata.uid", &Value::from(given), "field is immutable");
-                let (resource, causes) = (write.served.resource, vec![cause.clone(), cause]);
+                let (resource, causes) = (&*write.served.resource, vec![cause.clone(), cause]);
                 return Err(StatusError::invalid(
                     &resource.group,
                     &resource.kind,
@@ -522,7 +550,7 @@ fn misfit(patched: &Value, error: StatusError) -> StatusError {
 }
 
 fn patch_refusal(write: &Write<'_>, name: &str, error: &PatchError) -> StatusError {
-    let resource = write.served.resource;
+    let resource = &*write.served.resource;
     match error {
         PatchError::Malformed(text) => StatusError::bad_request(text.clone()),
         PatchError::TooLarge(text) => StatusError::new(Reason::RequestEntityTooLarge, text.clone()),

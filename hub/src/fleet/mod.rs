@@ -142,7 +142,7 @@ async fn explain_object(
     State(fleet): State<Arc<Fleet>>,
     Path((kind, namespace, name)): Path<(String, String, String)>,
 ) -> Answer<Json<wire::Explanation>> {
-    of_kind(&kind, &namespace, |resource, namespace| {
+    of_kind(&fleet.store, &kind, &namespace, |resource, namespace| {
         let mut told: wire::Explanation = explain(&fleet.reconciler, resource, namespace, &name)?.into();
         told.placement = verdicts(&fleet.reconciler, resource, namespace, &name)?;
         Ok(Json(told))
@@ -155,7 +155,7 @@ async fn render_object(
 ) -> Answer<Json<wire::Rendering>> {
     let cluster = cluster_name(&cluster)?;
     known(&fleet.store, &cluster)?;
-    of_kind(&kind, &namespace, |resource, namespace| {
+    of_kind(&fleet.store, &kind, &namespace, |resource, namespace| {
         rendering(&fleet.reconciler, resource, namespace, &name, &cluster).map(Json)
     })
 }
@@ -168,12 +168,13 @@ async fn metrics(State(fleet): State<Arc<Fleet>>) -> Answer<Response> {
 
 /// Answers about an object whose kind a person named; several kinds may have that name.
 fn of_kind<T>(
+    store: &Store,
     kind: &str,
     namespace: &str,
     answer: impl Fn(&ResourceId, &str) -> Result<T, ExplainError>,
 ) -> Answer<T> {
     let table = TypeTable::built_in();
-    let candidates = kinds::find(table, kind);
+    let candidates = kinds::find(table, store, kind);
     if candidates.is_empty() {
         let message = format!("the hub has no kind {kind:?} (say Deployment, deployments.apps or deploy)");
         return Err(Refused::new(Reason::NotFound, message));

@@ -6,7 +6,8 @@
 //! - times, and ages in the cells of a table;
 //! - the order of `managedFields`, which follows the times, and of causes, which is random upstream for conflicts; a cause
 //!   that upstream gives twice, since it checks twice, counts once;
-//! - descriptions of table columns, which are the texts of Kubernetes' own documentation.
+//! - descriptions of table columns, which are the texts of Kubernetes' own documentation;
+//! - status and managedFields of a CustomResourceDefinition, whose status upstream writes a moment after the definition.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -39,6 +40,15 @@ fn walk(value: &mut Value, key: &str, revisions: &BTreeSet<String>) {
         Value::Object(members) => {
             if members.contains_key("priority") && members.contains_key("format") {
                 members.insert("description".to_owned(), Value::from("DESCRIPTION"));
+            }
+            if members
+                .get("kind")
+                .is_some_and(|kind| kind == "CustomResourceDefinition")
+            {
+                members.remove("status");
+                if let Some(metadata) = members.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata.remove("managedFields");
+                }
             }
             for (key, inner) in members.iter_mut() {
                 walk(inner, key, revisions);

@@ -29,6 +29,30 @@ pub struct Request {
     /// A body that is not JSON, or JSON that must be sent as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
+    /// What a server may take a moment for: the request is sent again until it is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
+}
+
+/// What an answer must come to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Until {
+    /// This HTTP status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<u16>,
+    /// Something at this JSON pointer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub has: Option<String>,
+}
+
+impl Until {
+    pub(super) fn is_met(&self, code: u16, body: &Value) -> bool {
+        self.code.is_none_or(|wanted| wanted == code)
+            && self
+                .has
+                .as_ref()
+                .is_none_or(|pointer| body.pointer(pointer).is_some())
+    }
 }
 
 /// What a server answered, blanked.

@@ -12,6 +12,13 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a request is sent until its answer is what the case waits for.
+const TRIES: usize = 200;
+
+/// Time between two of them.
+const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
 /// Cases played at a time.
 const AT_A_TIME: usize = 12;
@@ -133,6 +140,26 @@ fn parsed(is_watch: bool, bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(bytes)))
 }
 
+/// Sends a request, again until its answer is what the case waits for; the last answer counts.
+async fn settled(server: &Server, request: &Request) -> Result<(u16, HeaderMap, Value)> {
+    let mut tries = TRIES;
+    loop {
+        let (code, headers, bytes) = server.send(request).await?;
+        let is_watch = request.path.contains("watch=true") && code == 200;
+        let body = parsed(is_watch, &bytes);
+        tries -= 1;
+        if tries == 0
+            || request
+                .until
+                .as_ref()
+                .is_none_or(|until| until.is_met(code, &body))
+        {
+            return Ok((code, headers, body));
+        }
+        tokio::time::sleep(BETWEEN_TRIES).await;
+    }
+}
+
 /// Plays a case and gives the blanked answers.
 ///
 /// # Errors
@@ -147,6 +174,7 @@ pub async fn play(server: &Server, file: &File, case: &Case) -> Result<Vec<Answe
         agent: None,
         body: Some(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})),
         text: None,
+        until: None,
     };
     let (code, _, body) = server.send(&made).await?;
     if code != 201 {
@@ -158,9 +186,7 @@ pub async fn play(server: &Server, file: &File, case: &Case) -> Result<Vec<Answe
     for (at, step) in case.steps.iter().enumerate() {
         let request = filled(&step.request, &namespace, &raw)
             .with_context(|| format!("{}: {}: step {}", file.stem, case.name, at + 1))?;
-        let (code, headers, bytes) = server.send(&request).await?;
-        let is_watch = request.path.contains("watch=true") && code == 200;
-        let mut body = parsed(is_watch, &bytes);
+        let (code, headers, mut body) = settled(server, &request).await?;
         raw.push(body.clone());
         blank::revisions(&body, &mut revisions);
         blank::blank(&mut body, &revisions);

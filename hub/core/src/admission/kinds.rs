@@ -36,7 +36,14 @@ pub(super) fn create(resource: &Resource, object: &mut Value) -> Result<(), Stat
     if is(resource, "secrets") && text(object, "/type").is_empty() {
         set(object, "type", json!("Opaque"));
     }
+    fill_definition(resource, object);
     Ok(())
+}
+
+fn fill_definition(resource: &Resource, object: &mut Value) {
+    if crate::crd::is_definition(resource) {
+        crate::crd::definition::fill(object);
+    }
 }
 
 pub(super) fn update(resource: &Resource, object: &mut Value) -> Result<(), StatusError> {
@@ -47,6 +54,7 @@ pub(super) fn update(resource: &Resource, object: &mut Value) -> Result<(), Stat
     if is(resource, "secrets") && text(object, "/type").is_empty() {
         set(object, "type", json!("Opaque"));
     }
+    fill_definition(resource, object);
     Ok(())
 }
 

@@ -13,6 +13,7 @@ mod zero;
 pub use kinds::{holds_itself, is_protected_namespace, new_namespace};
 pub use metadata::check_preconditions;
 
+use crate::crd::{self, Written};
 use crate::gc::Propagation;
 use crate::status_error::{Cause, Reason, StatusError};
 use crate::timestamp;
@@ -257,7 +258,7 @@ pub fn create(
         }
     }
     kinds::create(resource, &mut object)?;
-    let causes = check(target, &object);
+    let causes = check(target, &object, None, Part::Main);
     if causes.is_empty() {
         Ok(object)
     } else {
@@ -274,8 +275,19 @@ pub fn prefill(resource: &Resource, object: &mut Value) -> Result<(), StatusErro
     kinds::update(resource, object)
 }
 
-fn check(target: Target<'_>, object: &Value) -> Vec<Cause> {
+fn check(target: Target<'_>, object: &Value, old: Option<&Value>, part: Part) -> Vec<Cause> {
     let mut causes = metadata::check(target.resource, object);
+    if crd::is_definition(target.resource) && part == Part::Main {
+        causes.extend(crd::definition::check(object, old));
+    }
+    if let Some(custom) = &target.resource.custom {
+        let written = if part == Part::Status {
+            Written::Status
+        } else {
+            Written::Whole
+        };
+        causes.extend(custom.check(object, old, written));
+    }
     causes.extend(kinds::check(target.resource, object));
     causes.extend(roles::check(target.resource, object));
     causes
@@ -315,7 +327,7 @@ pub fn update(target: Target<'_>, old: &Value, mut new: Value, part: Part) -> Re
         Part::Finalize => subresources::finalize(old, &new),
     };
     kinds::update(resource, &mut new)?;
-    let mut causes = check(target, &new);
+    let mut causes = check(target, &new, Some(old), part);
     if part == Part::Main {
         causes.extend(metadata::check_finalizers(old, &new));
         causes.extend(immutable::check(resource, old, &new));
@@ -444,7 +456,12 @@ pub fn delete(
     }
     kinds::delete(resource, old)?;
     let present = finalizers(old);
-    let wanted = Propagation::finalizers(propagation, &present);
+    let mut wanted = Propagation::finalizers(propagation, &present);
+    let cleanup = crd::status::CLEANUP;
+    if crd::is_definition(resource) && !is_deleting(old) && !wanted.iter().any(|f| f == cleanup) {
+        // It waits for its objects.
+        wanted.push(cleanup.to_owned());
+    }
     let waits = !wanted.is_empty() || kinds::holds_itself(resource, old);
     if !waits {
         return Ok(Deleted::Now);
@@ -473,6 +490,9 @@ pub fn delete(
         raise_generation(&mut object)?;
     }
     kinds::start_deletion(resource, &mut object);
+    if crd::is_definition(resource) {
+        crd::status::start_deletion(&mut object, target.now);
+    }
     Ok(Deleted::Waiting(object))
 }
 

@@ -1,20 +1,21 @@
-//! OpenAPI v3 documents of each group version, made from the type table: schemas with the extensions that merge tools
+//! OpenAPI v3 documents of each group version, made from the type table and the schemas of custom resources: schemas with the extensions that merge tools
 //! read, and the paths by which kubectl finds a kind and learns that the server validates fields.
 
 pub mod v2;
 
+use crate::crd;
 use crate::types::{Field, Plain, Resource, Shape, Special, Type, TypeId, TypeTable};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// Type names that every document needs beside those of its resources.
-const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+pub(crate) const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
-/// The document of one group version; `None` if there is no such version.
-pub fn document(table: &TypeTable, group: &str, version: &str) -> Option<Value> {
-    let resources: Vec<&Resource> = table
-        .resources()
+/// The document of one group version; `None` if none of its resources is served.
+pub fn document(table: &TypeTable, served: &[&Resource], group: &str, version: &str) -> Option<Value> {
+    let resources: Vec<&Resource> = served
         .iter()
+        .copied()
         .filter(|r| &*r.group == group && &*r.version == version)
         .collect();
     if resources.is_empty() {
@@ -27,13 +28,25 @@ pub fn document(table: &TypeTable, group: &str, version: &str) -> Option<Value> 
     }
     let mut paths = Map::new();
     for r in &resources {
-        wanted.push(r.of_type);
-        let model = &*table.get(r.of_type).name;
-        schemas.insert(format!("{model}List"), list_schema(r, model));
+        let model = match &r.custom {
+            None => {
+                wanted.push(r.of_type);
+                let model = table.get(r.of_type).name.to_string();
+                schemas.insert(format!("{model}List"), list_schema(r, &model));
+                model
+            }
+            Some(custom) => {
+                let model = crd::openapi::model(r);
+                let form = crd::openapi::Form::V3;
+                schemas.insert(model.clone(), crd::openapi::schema(r, &custom.raw_schema(), form));
+                schemas.insert(format!("{model}List"), crd::openapi::list(r, form));
+                model
+            }
+        };
         for s in &r.subresources {
             wanted.extend(kind_model(table, &s.group, &s.version, &s.kind));
         }
-        add_paths(table, r, model, &mut paths);
+        add_paths(table, r, &model, &mut paths);
     }
     let mut seen = BTreeSet::new();
     while let Some(id) = wanted.pop() {
@@ -42,6 +55,9 @@ pub fn document(table: &TypeTable, group: &str, version: &str) -> Option<Value> 
             refs_of_type(of, &mut wanted);
             schemas.insert(of.name.to_string(), schema(table, of));
         }
+    }
+    if let Some(metadata) = schemas.get_mut(&format!("{META}ObjectMeta")) {
+        crd::openapi::describe_metadata(metadata);
     }
     Some(json!({
         "openapi": "3.0.0",
@@ -353,9 +369,11 @@ mod tests {
     #[test]
     fn every_reference_of_every_document_leads_somewhere() {
         let table = TypeTable::built_in();
+        let served: Vec<&Resource> = table.resources().iter().collect();
         for (group, versions) in table.groups() {
             for version in versions {
-                let document = document(table, group, version).expect("a listed version has a document");
+                let document =
+                    document(table, &served, group, version).expect("a listed version has a document");
                 let mut named = BTreeSet::new();
                 refs(&document, &mut named);
                 for name in named {
@@ -370,7 +388,9 @@ mod tests {
 
     #[test]
     fn kubectl_finds_the_patch_operation_and_the_list_keys() {
-        let document = document(TypeTable::built_in(), "apps", "v1").expect("apps/v1");
+        let table = TypeTable::built_in();
+        let served: Vec<&Resource> = table.resources().iter().collect();
+        let document = document(table, &served, "apps", "v1").expect("apps/v1");
         let patch = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
         assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "Deployment");
         let parameters: Vec<&str> = patch["parameters"]

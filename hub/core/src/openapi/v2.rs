@@ -2,12 +2,13 @@
 //! it, Argo CD and Terraform merge by its extensions. Paths stay empty: no client of v2 reads them.
 
 use super::{META, list_schema, schema};
+use crate::crd;
 use crate::protobuf::wire;
-use crate::types::TypeTable;
+use crate::types::{Resource, TypeTable};
 use serde_json::{Map, Value, json};
 
-/// The document as JSON.
-pub fn document(table: &TypeTable) -> Value {
+/// The document as JSON: all types of the table, and the custom resources among those served.
+pub fn document(table: &TypeTable, served: &[&Resource]) -> Value {
     let mut definitions = Map::new();
     for of in table.types() {
         definitions.insert(of.name.to_string(), old(schema(table, of)));
@@ -18,6 +19,13 @@ pub fn document(table: &TypeTable) -> Value {
         definitions
             .entry(name)
             .or_insert_with(|| old(list_schema(r, model)));
+    }
+    for r in served {
+        if let Some(custom) = &r.custom {
+            let (model, form) = (crd::openapi::model(r), crd::openapi::Form::V2);
+            definitions.insert(format!("{model}List"), crd::openapi::list(r, form));
+            definitions.insert(model, crd::openapi::schema(r, &custom.raw_schema(), form));
+        }
     }
     debug_assert!(definitions.contains_key(&format!("{META}ObjectMeta")));
     json!({
@@ -167,7 +175,7 @@ mod tests {
 
     #[test]
     fn definitions_are_in_the_words_of_v2() {
-        let document = document(TypeTable::built_in());
+        let document = document(TypeTable::built_in(), &[]);
         let text = document.to_string();
         assert!(
             !text.contains("#/components/") && !text.contains("\"oneOf\":[") && !text.contains("\"allOf\":[")

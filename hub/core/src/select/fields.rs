@@ -1,6 +1,7 @@
 //! Field selectors, and the fields each kind may be selected by.
 
 use crate::limits::MAX_SELECTOR_REQUIREMENTS;
+use crate::types::Resource;
 use serde_json::Value;
 
 /// A parsed field selector; empty selects everything.
@@ -22,6 +23,36 @@ impl FieldSelector {
     /// # Errors
     /// Text that is not a selector; a field that the kind cannot be selected by.
     pub fn parse(text: &str, group: &str, plural: &str) -> Result<FieldSelector, String> {
+        FieldSelector::checked(text, |field| {
+            if known_field(group, plural, field) {
+                Ok(())
+            } else {
+                Err(unknown_field(group, plural, field))
+            }
+        })
+    }
+
+    /// The same for a resource, which may be a custom one.
+    ///
+    /// # Errors
+    /// As [`FieldSelector::parse`].
+    pub fn of_resource(text: &str, resource: &Resource) -> Result<FieldSelector, String> {
+        let Some(custom) = &resource.custom else {
+            return FieldSelector::parse(text, &resource.group, &resource.plural);
+        };
+        FieldSelector::checked(text, |field| {
+            let is_known = field == "metadata.name"
+                || (resource.namespaced && field == "metadata.namespace")
+                || custom.selectable.iter().any(|path| **path == *field);
+            if is_known {
+                Ok(())
+            } else {
+                Err(format!("field label not supported: {field}"))
+            }
+        })
+    }
+
+    fn checked(text: &str, check: impl Fn(&str) -> Result<(), String>) -> Result<FieldSelector, String> {
         let mut terms = Vec::new();
         for part in split_unescaped(text) {
             if part.is_empty() {
@@ -29,9 +60,7 @@ impl FieldSelector {
             }
             let term = field_term(&part)
                 .ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{part}'"))?;
-            if !known_field(group, plural, &term.field) {
-                return Err(unknown_field(group, plural, &term.field));
-            }
+            check(&term.field)?;
             terms.push(term);
             if terms.len() > MAX_SELECTOR_REQUIREMENTS {
                 return Err(format!(

@@ -94,6 +94,9 @@ fn built_in(resource: &Resource) -> Option<&'static [Printed]> {
 
 /// `columnDefinitions` of a kind.
 pub fn columns(resource: &Resource) -> Value {
+    if let Some(custom) = &resource.custom {
+        return crate::crd::columns::columns(custom);
+    }
     let column = |name: &str, kind: &str, priority: i32| {
         let format = if name == "Name" { "name" } else { "" };
         json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority})
@@ -114,6 +117,9 @@ pub fn columns(resource: &Resource) -> Value {
 
 /// Cells of one object, one per column.
 pub fn cells(resource: &Resource, object: &Value, now: i64) -> Vec<Value> {
+    if let Some(custom) = &resource.custom {
+        return crate::crd::columns::cells(custom, object, now);
+    }
     let row = Row::new(object, now);
     if !resource.columns.is_empty() {
         return std::iter::once(row.name())

@@ -249,6 +249,7 @@ fn read_resources(
             shared_storage: false,
             is_built_in: r.of_type.starts_with("io.k8s."),
             columns: r.columns,
+            custom: None,
         });
     }
     let mut users: HashMap<(Box<str>, Box<str>), u32> = HashMap::new();

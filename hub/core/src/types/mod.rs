@@ -8,9 +8,10 @@ mod load;
 
 pub use load::TypeTableError;
 
+use crate::crd::Custom;
 use serde_json::Value;
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// Index of a [`Type`] in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,7 +52,7 @@ pub struct Resource {
     pub categories: Vec<Box<str>>,
     /// Verbs served.
     pub verbs: Vec<Box<str>>,
-    /// Type of its objects.
+    /// Type of its objects; for custom resources one that has their metadata alone.
     pub of_type: TypeId,
     /// `storageVersionHash` of discovery.
     pub storage_version_hash: Box<str>,
@@ -66,6 +67,8 @@ pub struct Resource {
     pub is_built_in: bool,
     /// Printer columns that the table itself gives (the Karmada kinds); built-in kinds have theirs in `table`.
     pub columns: Vec<Column>,
+    /// Set for a custom resource: what its definition says of it.
+    pub custom: Option<Arc<Custom>>,
 }
 
 /// A printer column read by a path.
@@ -338,20 +341,7 @@ impl TypeTable {
 
     /// Groups with their versions, both in the order of discovery.
     pub fn groups(&self) -> Vec<(&str, Vec<&str>)> {
-        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-        for resource in &self.resources {
-            let at = groups
-                .iter()
-                .position(|(name, _)| *name == &*resource.group)
-                .unwrap_or_else(|| {
-                    groups.push((&resource.group, Vec::new()));
-                    groups.len() - 1
-                });
-            if !groups[at].1.contains(&&*resource.version) {
-                groups[at].1.push(&resource.version);
-            }
-        }
-        groups
+        groups(self.resources.iter())
     }
 
     /// A type by its index.
@@ -368,6 +358,32 @@ impl TypeTable {
     pub fn type_named(&self, name: &str) -> Option<TypeId> {
         self.type_names.get(name).copied()
     }
+}
+
+/// Groups of resources with their versions: in the order in which they come, versions that custom resources add by
+/// preference.
+pub fn groups<'r>(resources: impl Iterator<Item = &'r Resource>) -> Vec<(&'r str, Vec<&'r str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut mixed: Vec<usize> = Vec::new();
+    for resource in resources {
+        let at = groups
+            .iter()
+            .position(|(name, _)| *name == &*resource.group)
+            .unwrap_or_else(|| {
+                groups.push((&resource.group, Vec::new()));
+                groups.len() - 1
+            });
+        if !groups[at].1.contains(&&*resource.version) {
+            groups[at].1.push(&resource.version);
+            if resource.custom.is_some() {
+                mixed.push(at);
+            }
+        }
+    }
+    for at in mixed {
+        groups[at].1.sort_by(|a, b| crate::crd::version::compare(b, a));
+    }
+    groups
 }
 
 #[cfg(test)]

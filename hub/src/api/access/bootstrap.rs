@@ -33,7 +33,7 @@ impl Api {
             let name = admission::name_of(&expected).to_owned();
             let mut ops = Vec::new();
             match self.store.get(&served.id, "", &name) {
-                None => ops.extend(self.made(served, "", expected)),
+                None => ops.extend(self.made(&served, "", expected)),
                 Some(stored) => {
                     let (expect, old) = (Expect::Revision(stored.revision), stored.value());
                     match bootstrap::follow(&old, &expected) {
@@ -46,7 +46,7 @@ impl Api {
                             object,
                         }),
                         Followed::Replaced => {
-                            ops.extend(self.made(served, "", expected).map(|op| with_expect(op, expect)));
+                            ops.extend(self.made(&served, "", expected).map(|op| with_expect(op, expect)));
                         }
                     }
                 }
@@ -98,7 +98,7 @@ impl Api {
             };
             let name = admission::name_of(&object);
             if self.store.get(&served.id, namespace, name).is_none() {
-                ops.extend(self.made(served, namespace, object));
+                ops.extend(self.made(&served, namespace, object));
             }
         }
         ops
@@ -117,12 +117,12 @@ impl Api {
             "metadata": {"name": "kubernetes", "labels": labels},
             "spec": {"type": "ClusterIP", "sessionAffinity": "None",
                 "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}]}});
-        commit(self, self.made(served, "default", service).into_iter().collect()).await
+        commit(self, self.made(&served, "default", service).into_iter().collect()).await
     }
 
     fn made(&self, served: &Served, namespace: &str, object: Value) -> Option<Op> {
         let target = Target {
-            resource: served.resource,
+            resource: &served.resource,
             namespace,
             now: clock::wall().0,
         };

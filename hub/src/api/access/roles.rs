@@ -22,7 +22,7 @@ impl Access {
         old: Option<&Value>,
         new: &Value,
     ) -> Result<(), StatusError> {
-        let resource = served.resource;
+        let resource = &*served.resource;
         if &*resource.group != RBAC_GROUP {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! Requests against the API over a real store, without a network.
 
 mod access;
+mod custom;
 mod garbage;
 mod lists;
 mod watches;
