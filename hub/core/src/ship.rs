@@ -105,6 +105,8 @@ pub enum Event {
     Tick,
     /// An operator decided that the hub wins over what the agent holds.
     PushHub,
+    /// The offer of this set did not leave: a newer set was made before it was marked published.
+    Unsent(Sequence),
 }
 
 /// What to do. In order; see the module's text.
@@ -280,6 +282,7 @@ impl Ship {
             Event::Set(current) => self.handle_set(now, current, desk),
             Event::Tick => self.handle_tick(now, desk),
             Event::PushHub => self.handle_push_hub(),
+            Event::Unsent(sequence) => self.handle_unsent(now, sequence, desk),
         }
     }
 
@@ -421,6 +424,18 @@ impl Ship {
         self.current = Some(current);
         self.offering.set_changed();
         self.offer_if_needed(now, desk);
+    }
+
+    /// What did not leave is not in flight: without this, two of them would keep the next set until a repeat is due.
+    fn handle_unsent(&mut self, now: Millis, sequence: Sequence, desk: &mut Desk<'_>) {
+        self.offering.unsent();
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|current| current.sequence > sequence)
+        {
+            self.offer_if_needed(now, desk);
+        }
     }
 
     /// Keeps the last 64 heads and all since the last acknowledged.

@@ -2,6 +2,7 @@
 //! what the ship decides, in order. One cluster's trouble stays in its task.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hub_core::liveness;
@@ -50,6 +51,8 @@ pub(super) struct Agent {
     overtaken: Option<Sequence>,
     seen: Option<Millis>,
     shipped: Sequence,
+    /// A look waits in the queue; taken down before the look.
+    asked_to_look: Arc<AtomicBool>,
     /// A refusal may be written down, which the next acknowledgement ends.
     refused: bool,
 }
@@ -68,6 +71,7 @@ impl Agent {
         office: Arc<Office>,
         cluster: &ClusterName,
         boots: Boots,
+        asked_to_look: Arc<AtomicBool>,
     ) -> Result<Option<Self>, StoreError> {
         let Some(ship) = build(&office, cluster, boots)? else {
             return Ok(None);
@@ -81,6 +85,7 @@ impl Agent {
             overtaken: None,
             seen: None,
             shipped: Sequence(0),
+            asked_to_look,
             refused: true,
         }))
     }
@@ -156,7 +161,10 @@ impl Agent {
                 self.office.presence.closed(&self.cluster, clock::monotonic());
                 self.decide(Event::Disconnected).await
             }
-            Input::Look => self.look().await,
+            Input::Look => {
+                self.asked_to_look.store(false, Ordering::SeqCst);
+                self.look().await
+            }
             Input::PushHub(answer) => self.push_hub(answer).await,
             Input::Revoked => {
                 self.send(Down::Revoked(Revoked {
@@ -276,7 +284,11 @@ impl Agent {
         });
         while let Some(output) = self.ship.poll() {
             match output {
-                Output::Send(Down::Offer(offer)) if self.overtaken == Some(offer.sequence) => {}
+                Output::Send(Down::Offer(offer)) if self.overtaken == Some(offer.sequence) => {
+                    office.with_desk(&mut self.ship, |ship, desk| {
+                        ship.handle(clock::monotonic(), Event::Unsent(offer.sequence), desk)
+                    });
+                }
                 Output::Send(down) => self.send(down).await?,
                 Output::Store(effect) => self.perform(effect).await?,
                 Output::Note(reason, text) => {

@@ -14,6 +14,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -89,6 +90,8 @@ struct AgentTask {
     epoch: Epoch,
     away_since: Option<Millis>,
     missed_look: bool,
+    /// A look is in the queue already: many changes of a set are one look, and leave the queue to frames.
+    asked_to_look: Arc<AtomicBool>,
 }
 
 impl Dispatcher {
@@ -285,7 +288,13 @@ impl Dispatcher {
                 Err(mpsc::error::TrySendError::Closed(returned)) => input = returned,
             }
         }
-        match Agent::open(self.office.clone(), cluster, Boots::default()) {
+        let asked_to_look = Arc::new(AtomicBool::new(false));
+        match Agent::open(
+            self.office.clone(),
+            cluster,
+            Boots::default(),
+            asked_to_look.clone(),
+        ) {
             Ok(Some(agent)) => {
                 let (inputs, queue) = mpsc::channel(limits::AGENT_QUEUE);
                 // The queue is empty, so it takes the first input.
@@ -298,6 +307,7 @@ impl Dispatcher {
                         epoch,
                         away_since: None,
                         missed_look: false,
+                        asked_to_look,
                     },
                 );
             }
@@ -341,7 +351,9 @@ impl Dispatcher {
             .iter()
             .for_each(|cluster| self.look_for_revocation(cluster));
         for cluster in sets {
-            if let Some(task) = self.agents.get_mut(&cluster) {
+            if let Some(task) = self.agents.get_mut(&cluster)
+                && !task.asked_to_look.swap(true, Ordering::SeqCst)
+            {
                 // The sweep repeats what a full queue did not take.
                 task.missed_look |= task.inputs.try_send(Input::Look).is_err();
             }

@@ -343,6 +343,11 @@ impl Hub {
     }
 
     fn event(&mut self, cluster: usize, event: Event, nets: &mut [Network], scene: &mut Scene<'_>) {
+        self.decide(cluster, event, scene);
+        self.carry_out(cluster, nets, scene);
+    }
+
+    fn decide(&mut self, cluster: usize, event: Event, scene: &Scene<'_>) {
         let Some(process) = &mut self.process else { return };
         let rng = &mut self.rng;
         let mut random = || rng.next_u64();
@@ -354,7 +359,6 @@ impl Hub {
             time: wall(scene.now),
         };
         process.lines[cluster].ship.handle(scene.now, event, &mut desk);
-        self.carry_out(cluster, nets, scene);
     }
 
     /// Carries outputs out, in order, crashing where the faults say.
@@ -373,6 +377,10 @@ impl Hub {
                     if self.rng.chance(scene.faults.hub_crash) {
                         return self.crash(scene);
                     }
+                    let published = match &effect {
+                        Effect::Published(sequence) => *sequence,
+                        _ => Sequence(0),
+                    };
                     if !self.store(cluster, effect, scene) {
                         // Not the newest set any more: the offer that follows is not sent, a newer one comes.
                         while self
@@ -380,6 +388,7 @@ impl Hub {
                             .as_mut()
                             .is_some_and(|p| p.lines[cluster].ship.poll().is_some())
                         {}
+                        self.decide(cluster, Event::Unsent(published), scene);
                     }
                     if self.rng.chance(scene.faults.hub_crash) {
                         return self.crash(scene);

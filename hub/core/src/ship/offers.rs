@@ -40,6 +40,11 @@ impl Backoff {
         *self = Self::default();
     }
 
+    /// What was noted last did not happen; the next wait is no longer for it.
+    pub(super) fn undo(&mut self) {
+        self.tries = self.tries.saturating_sub(1);
+    }
+
     pub(super) const fn due_at(&self) -> Option<Millis> {
         self.due_at
     }
@@ -115,6 +120,12 @@ impl Offering {
             digest: current.digest,
         };
         self.learn_base(record, Arc::clone(&current.set));
+    }
+
+    /// The offer noted last did not leave.
+    pub(super) fn unsent(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.backoff.undo();
     }
 
     pub(super) fn learn_base(&mut self, record: HeadRecord, set: Arc<Set>) {

@@ -527,3 +527,29 @@ fn an_old_disk_is_brought_up_to_date() {
         "the old set is no base any more"
     );
 }
+
+#[test]
+fn offers_that_were_overtaken_hold_the_next_one_back_no_longer() {
+    let mut b = Bench::new(Known::default());
+    b.connect(1, 1, None);
+    for sequence in 1..=5 {
+        let set = b.set(sequence, &[("a", format!("{sequence}").as_bytes())]);
+        let sent = b.event(Event::Set(set));
+        assert_eq!(
+            offers(&sent)[0].sequence,
+            Sequence(sequence),
+            "nothing is on its way"
+        );
+        assert_eq!(b.event(Event::Unsent(Sequence(sequence))), []);
+    }
+    let (sixth, seventh) = (b.set(6, &[("a", b"six")]), b.set(7, &[("a", b"seven")]));
+    assert_eq!(offers(&b.event(Event::Set(sixth))).len(), 1);
+    assert_eq!(offers(&b.event(Event::Set(seventh))).len(), 1);
+    let eighth = b.set(8, &[("a", b"eight")]);
+    assert_eq!(b.event(Event::Set(eighth)), [], "two are on their way");
+    // The newer set is known already when the store says that the older one is overtaken.
+    assert_eq!(
+        offers(&b.event(Event::Unsent(Sequence(7))))[0].sequence,
+        Sequence(8)
+    );
+}
