@@ -6,7 +6,7 @@
 
 mod encoding;
 
-pub use encoding::{EncodeError, Encoded, Encoding, compress, decode, encode, inflate};
+pub use encoding::{EncodeError, Encoded, Encoding, compress, compress_lightly, decode, encode, inflate};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

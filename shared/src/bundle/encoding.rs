@@ -47,6 +47,8 @@ pub enum EncodeError {
 
 /// Compression level for bytes that are sent: contents are small and sent often, so more effort pays.
 const LEVEL: i32 = 9;
+/// Compression level for what is sent once to one receiver: most of a large message is contents that are compressed already.
+const LIGHT_LEVEL: i32 = 1;
 
 fn zstd_error(error: &std::io::Error) -> EncodeError {
     EncodeError::Zstd(error.to_string())
@@ -77,12 +79,24 @@ pub fn encode(content: &[u8], base: Option<(&Digest, &[u8])>) -> Result<Encoded,
 /// # Errors
 /// [`EncodeError::Zstd`] if zstd has no memory.
 pub fn compress(content: &[u8], prefix: &[u8]) -> Result<Vec<u8>, EncodeError> {
+    frame(content, prefix, LEVEL)
+}
+
+/// As [`compress`] without a prefix and with little effort.
+///
+/// # Errors
+/// [`EncodeError::Zstd`] if zstd has no memory.
+pub fn compress_lightly(content: &[u8]) -> Result<Vec<u8>, EncodeError> {
+    frame(content, &[], LIGHT_LEVEL)
+}
+
+fn frame(content: &[u8], prefix: &[u8], level: i32) -> Result<Vec<u8>, EncodeError> {
     let run = || -> std::io::Result<Vec<u8>> {
         let out = Vec::with_capacity(content.len() / 4 + 64);
         let mut encoder = if prefix.is_empty() {
-            zstd::stream::write::Encoder::new(out, LEVEL)?
+            zstd::stream::write::Encoder::new(out, level)?
         } else {
-            zstd::stream::write::Encoder::with_ref_prefix(out, LEVEL, prefix)?
+            zstd::stream::write::Encoder::with_ref_prefix(out, level, prefix)?
         };
         let reach = (content.len() + prefix.len()).max(1 << 10);
         let log = reach

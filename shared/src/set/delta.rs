@@ -4,6 +4,7 @@
 //! edit of a content costs about 40 bytes here. Applying checks nothing but positions and the set rules: the
 //! caller compares the resulting digest with the signed head.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,40 +87,42 @@ impl Delta {
     pub fn between(base: &Set, new: &Set) -> Self {
         let mut delta = Self::default();
         let position = |i: usize| u32::try_from(i).expect("a set has at most 10,000 entries");
-        for (i, old) in base.entries.iter().enumerate() {
-            match new.entry(&old.key) {
-                None => delta.removed.push(position(i)),
-                Some(now) if Arc::ptr_eq(now, old) || now == old => {}
-                Some(now) => {
+        // Sets of one cluster share most of their entries: then their places in memory tell that nothing differs.
+        let by_key = |a: &Arc<Entry>, b: &Arc<Entry>| {
+            if Arc::ptr_eq(a, b) {
+                Ordering::Equal
+            } else {
+                a.key.cmp(&b.key)
+            }
+        };
+        side_by_side(&base.entries, &new.entries, by_key, |at, old, now| {
+            match (old, now) {
+                (Some(old), Some(now)) if Arc::ptr_eq(now, old) || now == old => {}
+                (Some(old), Some(now)) => {
                     let content = (now.digest, now.length);
                     let rest = EntryRest::of(now);
                     delta.changed.push(EntryChange {
-                        at: position(i),
+                        at: position(at),
                         content: (content != (old.digest, old.length)).then_some(content),
                         template_generation: (now.template_generation != old.template_generation)
                             .then_some(now.template_generation),
                         rest: (rest != EntryRest::of(old)).then_some(rest),
                     });
                 }
+                (Some(_), None) => delta.removed.push(position(at)),
+                (None, now) => delta.added.extend(now.map(|now| Entry::clone(now))),
             }
-        }
-        delta.added = new
-            .entries
-            .iter()
-            .filter(|e| base.entry(&e.key).is_none())
-            .map(|e| Entry::clone(e))
-            .collect();
-        for (i, old) in base.tombstones.iter().enumerate() {
-            if new.tombstone(&old.key) != Some(old) {
-                delta.tombstones_removed.push(position(i));
+        });
+        let by_key = |a: &Tombstone, b: &Tombstone| a.key.cmp(&b.key);
+        side_by_side(&base.tombstones, &new.tombstones, by_key, |at, old, now| {
+            if old == now {
+                return;
             }
-        }
-        delta.tombstones_added = new
-            .tombstones
-            .iter()
-            .filter(|t| base.tombstone(&t.key) != Some(*t))
-            .cloned()
-            .collect();
+            if old.is_some() {
+                delta.tombstones_removed.push(position(at));
+            }
+            delta.tombstones_added.extend(now.cloned());
+        });
         delta
     }
 
@@ -162,6 +165,29 @@ impl Delta {
         let mut dead: Vec<Tombstone> = tombstones.into_iter().flatten().collect();
         dead.extend(self.tombstones_added.iter().cloned());
         Ok(Set::new(merged, dead)?)
+    }
+}
+
+/// Walks two lists in the order of their keys: what only one of them has, and what both have under one key, with the place
+/// in the first.
+fn side_by_side<T>(
+    old: &[T],
+    new: &[T],
+    order: impl Fn(&T, &T) -> Ordering,
+    mut each: impl FnMut(usize, Option<&T>, Option<&T>),
+) {
+    let (mut at, mut to) = (0, 0);
+    loop {
+        let (a, b) = (old.get(at), new.get(to));
+        let side = match (a, b) {
+            (Some(a), Some(b)) => order(a, b),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return,
+        };
+        each(at, a.filter(|_| side.is_le()), b.filter(|_| side.is_ge()));
+        at += usize::from(side.is_le());
+        to += usize::from(side.is_ge());
     }
 }
 

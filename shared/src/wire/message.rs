@@ -346,11 +346,17 @@ const PLAIN_RAW: u8 = 0;
 const PLAIN_ZSTD: u8 = 1;
 /// Shorter plaintexts are not worth a zstd frame.
 const COMPRESS_FROM: usize = 256;
+/// Longer plaintexts are compressed with little effort.
+const COMPRESS_LIGHTLY_FROM: usize = 4 << 10;
 
 fn seal_plain(body: &[u8], compress: bool) -> Vec<u8> {
+    let frame = || match body.len() {
+        ..COMPRESS_LIGHTLY_FROM => bundle::compress(body, &[]),
+        _ => bundle::compress_lightly(body),
+    };
     if compress
         && body.len() >= COMPRESS_FROM
-        && let Ok(frame) = bundle::compress(body, &[])
+        && let Ok(frame) = frame()
         && frame.len() < body.len()
     {
         return [&[PLAIN_VERSION, PLAIN_ZSTD], frame.as_slice()].concat();
