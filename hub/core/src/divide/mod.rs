@@ -187,12 +187,13 @@ impl<'a> Weights<'a> {
 }
 
 /// Divides by fixed weights, from scratch. Clusters without a weight get nothing; if none has one, all weigh the same.
-/// Free room and former shares do not matter. Sorted by name.
+/// Free room and former shares do not matter. Sorted by name; those that get nothing are left out unless `with_empty`.
 pub fn static_weights(
     replicas: i64,
     candidates: &[Candidate<'_>],
     preference: Option<&ClusterPreferences>,
     uid: &str,
+    with_empty: bool,
 ) -> Vec<Share> {
     let rules = preference
         .map(|p| p.static_weight_list.as_slice())
@@ -206,7 +207,7 @@ pub fn static_weights(
     if weights.is_empty() {
         weights = candidates.iter().map(|one| (one, 1)).collect();
     }
-    by_weights(replicas, weights, TieRule::for_uid(uid), true)
+    by_weights(replicas, weights, TieRule::for_uid(uid), with_empty)
 }
 
 #[cfg(test)]

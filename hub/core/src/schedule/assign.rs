@@ -96,6 +96,9 @@ fn one_tier(
                 selected,
                 preference,
                 request.uid,
+                // Empty rows matter only to what is scaled to nothing; a row for each of 10,000 clusters costs more than
+                // the division.
+                request.replicas == 0,
             ))
         }
         Strategy::DynamicWeight => room(ByRoom::DynamicWeight),

@@ -109,3 +109,28 @@ proptest! {
         }
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn ranks_are_the_same_as_by_comparison(
+        rows in proptest::collection::vec((0..3_usize, proptest::bool::ANY, proptest::prop_oneof![0..5_i64, proptest::num::i64::ANY]), 0..40),
+        tiers in proptest::prop_oneof![proptest::strategy::Just(1_usize), proptest::strategy::Just(1_000_000)],
+    ) {
+        let cluster = Cluster::default();
+        let candidates: Vec<Candidate<'_>> = rows
+            .into_iter()
+            .enumerate()
+            .map(|(place, (tier, holds, available))| Candidate {
+                cluster: &cluster,
+                place,
+                score: if holds { LOCALITY_SCORE } else { 0 },
+                available,
+                allocatable: available,
+                overflow: tier * tiers,
+            })
+            .collect();
+        let mut compared = candidates.clone();
+        compared.sort_by(Candidate::by_rank);
+        proptest::prop_assert_eq!(ranked(candidates), compared);
+    }
+}

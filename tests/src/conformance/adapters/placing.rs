@@ -74,15 +74,13 @@ fn static_weight(input: &Value) -> Answer {
     else {
         return Answer::error();
     };
-    let mut result = divide::static_weights(
+    let result = divide::static_weights(
         number(&input["replicas"]),
         &candidates.all(),
         preference.as_ref(),
         &text(&input["uid"]),
+        input["dropZeroRows"] != true,
     );
-    if input["dropZeroRows"] == true {
-        result.retain(|share| share.replicas > 0);
-    }
     Answer::Result(json!({"targets": targets(&result)}))
 }
 
