@@ -52,7 +52,7 @@ impl Reconciler {
         }
     }
 
-    fn collect(&self, event: &Event, marks: &mut Vec<TemplateKey>) {
+    pub(super) fn collect(&self, event: &Event, marks: &mut Vec<TemplateKey>) {
         let object = &event.object;
         let (group, plural) = (&*object.resource.group, &*object.resource.resource);
         let is_binding =
@@ -79,6 +79,10 @@ impl Reconciler {
             || (group, plural) == ("scheduling.k8s.io", "priorityclasses")
             || (group, plural) == (interpreter::CUSTOMIZATION_GROUP, templates::CUSTOMIZATIONS);
         let is_template = templates::resource_may_hold_templates(group, plural);
+        if is_template && self.own_statuses.is_own(&template_key(object), event.revision) {
+            // Known without a look: a status on top of what was there.
+            return;
+        }
         if !(is_binding || steers || is_template) || is_only_status(event) || concerns_nobody(event) {
             return;
         }

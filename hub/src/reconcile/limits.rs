@@ -28,7 +28,9 @@ pub(super) const QUOTAS_PAUSE: Duration = Duration::from_millis(500);
 pub(super) const CONDITION_MESSAGE: usize = 1_024;
 /// Templates planned before their plans are carried out.
 pub(super) const PLANNED_TOGETHER: usize = 64;
-/// Plans or statuses carried out at the same time; they share the store's transactions.
+/// Plans carried out at the same time; they share the store's transactions.
 pub(super) const CARRIED_OUT_TOGETHER: usize = 64;
+/// Statuses worked on at the same time. Nobody waits for one, and each holds a template and a binding as trees.
+pub(super) const STATUSES_TOGETHER: usize = 16;
 /// Time between looks whether planning is still held.
 pub(super) const HELD_PAUSE: Duration = Duration::from_secs(10);

@@ -117,6 +117,8 @@ pub struct Reconciler {
     own_writes: OwnWrites<BindingRef>,
     /// The same for claims that are noted on templates.
     own_claims: OwnWrites<TemplateKey>,
+    /// The same for statuses.
+    own_statuses: OwnWrites<TemplateKey>,
     /// Policies that may.
     steered: Mutex<steer::Steered>,
     metrics: Metrics,
@@ -158,6 +160,7 @@ impl Reconciler {
             waiting: Waiting::default(),
             own_writes: OwnWrites::default(),
             own_claims: OwnWrites::default(),
+            own_statuses: OwnWrites::default(),
             metrics: Metrics::default(),
             bound: Mutex::default(),
             kinds: Mutex::default(),

@@ -304,6 +304,13 @@ impl Reconciler {
 
     /// The binding of a template that is gone, by where it was stored.
     fn leftover(&self, at: &TemplateKey) -> Option<(ObjectKey, BindingRef)> {
+        let kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = kinds.iter().find(|(_, resource)| **resource == at.resource);
+        let key = of_kind.map(|((group, kind), _)| ObjectKey::new(group, kind, &at.namespace, &at.name));
+        drop(kinds);
+        if let Some(key) = key {
+            return self.binding_of(&key).map(|binding| (key, binding));
+        }
         let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
         let here = |key: &ObjectKey| {
             key.namespace == at.namespace && key.name == at.name && *key.group == *at.resource.group

@@ -3,6 +3,8 @@
 //! Only status (and the count of silent clusters) changes, on top of the newest object; nothing is written when
 //! nothing differs, and the generation stays. It never restarts planning.
 
+use std::collections::HashMap;
+
 use futures::StreamExt;
 use hub_core::aggregate::{self, Seen, Target as Wanted};
 use hub_core::plan::bound_object;
@@ -13,7 +15,7 @@ use shared::reason::Reason;
 use shared::wire::{ApplyState, Health as ReportedHealth};
 
 use super::dirty::{Backoff, Marked};
-use super::{BindingRef, Reconciler, binding_resource, limits, noise, report_trouble};
+use super::{BindingRef, Reconciler, TemplateKey, binding_resource, limits, noise, report_trouble};
 use crate::store::fleet::Target;
 use crate::store::{CommitError, Expect, Op, ResourceId, StoreError};
 use crate::{clock, crash};
@@ -68,20 +70,21 @@ pub fn seen(target: &Target) -> Option<Seen> {
 /// The clusters a binding is assigned to, with what they reported, by name.
 pub(super) fn wanted(binding: &Value, targets: &[Target], silent: impl Fn(&str) -> bool) -> Vec<Wanted> {
     let key = bound_object(binding);
+    let of_object = targets.iter().filter(|target| target.entry.key == key);
+    let by_cluster: HashMap<&str, &Target> = of_object
+        .map(|target| (target.cluster.as_str(), target))
+        .collect();
     let mut wanted: Vec<Wanted> = binding["spec"]["clusters"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(|share| {
             let cluster = share["name"].as_str()?;
-            let target = targets
-                .iter()
-                .find(|t| t.cluster.as_str() == cluster && t.entry.key == key);
             Some(Wanted {
                 cluster: cluster.to_owned(),
                 replicas: share["replicas"].as_i64().unwrap_or(0),
                 silent: silent(cluster),
-                seen: target.and_then(seen),
+                seen: by_cluster.get(cluster).and_then(|target| seen(target)),
             })
         })
         .collect();
@@ -137,7 +140,7 @@ impl Reconciler {
         };
         let outcomes = futures::stream::iter(bindings)
             .map(|binding| async move { (self.status_of(&binding).await, binding) })
-            .buffer_unordered(limits::CARRIED_OUT_TOGETHER)
+            .buffer_unordered(limits::STATUSES_TOGETHER)
             .collect::<Vec<_>>()
             .await;
         let mut failed = Vec::new();
@@ -162,7 +165,7 @@ impl Reconciler {
         let Some(resource) = self.resource_of(&key.group, &key.kind) else {
             return Ok(());
         };
-        let targets = self.store.targets_of(binding)?;
+        let targets = self.store.reported_of(binding)?;
         let wanted = wanted(&stored, &targets, |cluster| self.is_dark(cluster));
         for _ in 0..limits::COMMIT_TRIES {
             let Some(newest) = self.store.get(&resource, &key.namespace, &key.name) else {
@@ -196,7 +199,21 @@ impl Reconciler {
                 expect: Expect::Revision(newest.revision),
                 object,
             };
-            match self.store.commit(vec![op]).await {
+            let place = TemplateKey {
+                resource: resource.clone(),
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+            };
+            self.own_statuses.begin(&place);
+            let written = self.store.commit(vec![op]).await;
+            let revision = written.as_ref().ok().and_then(|written| written.first());
+            if self
+                .own_statuses
+                .end(&place, revision.map(|stored| stored.revision))
+            {
+                self.templates.mark([place]);
+            }
+            match written {
                 Ok(_) | Err(CommitError::NotFound { .. }) => return Ok(()),
                 // The user was faster: once more, on top of the new state.
                 Err(CommitError::Conflict { .. }) => {}

@@ -2,6 +2,7 @@
 
 mod cases;
 mod customizations;
+mod facts;
 mod policies;
 mod reports;
 
