@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 /// Size of one segment of the embedded router's log.
-pub const ROUTER_SEGMENT_BYTES: usize = 512 * 1024;
-/// Segments the embedded router keeps per direction (4 MiB).
+pub const ROUTER_SEGMENT_BYTES: usize = 256 * 1024;
+/// Segments the embedded router keeps per direction (2 MiB).
 pub const ROUTER_SEGMENTS: usize = 8;
 /// Published but not yet taken, per direction: half of what the router keeps, so that it never drops.
 pub const BUS_CREDIT_BYTES: usize = ROUTER_SEGMENT_BYTES * ROUTER_SEGMENTS / 2;

@@ -288,7 +288,7 @@ mod tests {
         let (bus, _end) = RouterBus::start().unwrap();
         let bus = Arc::new(bus);
         let mut up = bus.subscribe(Direction::Up).unwrap();
-        // Twenty times the log of the router.
+        // Forty times the log of the router.
         const MESSAGES: u32 = 320;
         let publisher = tokio::spawn({
             let bus = bus.clone();

@@ -167,7 +167,7 @@ fn open_reader(database: &Path) -> Result<Connection, StoreError> {
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
     db.set_prepared_statement_cache_capacity(64);
-    db.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -8192; PRAGMA query_only = ON;")?;
+    db.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -2048; PRAGMA query_only = ON;")?;
     Ok(db)
 }
 

@@ -28,7 +28,7 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
          PRAGMA synchronous = FULL;
          PRAGMA wal_autocheckpoint = 0;
          PRAGMA busy_timeout = 5000;
-         PRAGMA cache_size = -16384;
+         PRAGMA cache_size = -4096;
          PRAGMA mmap_size = 0;
          PRAGMA foreign_keys = OFF;
          PRAGMA temp_store = MEMORY;",

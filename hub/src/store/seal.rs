@@ -4,6 +4,7 @@
 //! then a zstd frame; encrypted: a 12-byte nonce and ChaCha20-Poly1305 over that frame. The storage key lives in
 //! its own 0600 file, so a copy of the database alone leaks nothing.
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -83,7 +84,7 @@ impl StorageKey {
         secret: bool,
         aad: &[u8],
     ) -> Result<Vec<u8>, StoreError> {
-        let frame = zstd::bulk::compress(plain, LEVEL).map_err(|error| corrupt(error.to_string()))?;
+        let frame = compress(plain).map_err(|error| corrupt(error.to_string()))?;
         let mut record = Vec::with_capacity(HEADER + frame.len() + NONCE_LEN + 16);
         record.extend_from_slice(&[FORMAT, if secret { ENCRYPTED } else { 0 }]);
         for number in [mark, plain.len()] {
@@ -128,7 +129,7 @@ impl StorageKey {
             )));
         }
         let bytes = if flags & ENCRYPTED == 0 {
-            zstd::bulk::decompress(rest, length)
+            inflate(rest, length)
         } else {
             let (nonce, sealed) = rest
                 .split_at_checked(NONCE_LEN)
@@ -142,7 +143,7 @@ impl StorageKey {
                 .map_err(|_| {
                     corrupt("does not decrypt: changed, or the storage key is of another store".to_owned())
                 })?;
-            zstd::bulk::decompress(frame, length)
+            inflate(frame, length)
         }
         .map_err(|error| corrupt(error.to_string()))?;
         if bytes.len() != length {
@@ -150,6 +151,38 @@ impl StorageKey {
         }
         Ok(Plain { bytes, mark })
     }
+}
+
+thread_local! {
+    /// Making a context costs more than a body of a few KiB; one of each kind stays with every thread.
+    static CONTEXTS: RefCell<Contexts> = RefCell::default();
+}
+
+#[derive(Default)]
+struct Contexts {
+    compress: Option<zstd::bulk::Compressor<'static>>,
+    inflate: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+fn compress(plain: &[u8]) -> std::io::Result<Vec<u8>> {
+    CONTEXTS.with_borrow_mut(|contexts| {
+        let context = match &mut contexts.compress {
+            Some(known) => known,
+            none => none.insert(zstd::bulk::Compressor::new(LEVEL)?),
+        };
+        context.compress(plain)
+    })
+}
+
+/// At most `length` bytes.
+fn inflate(frame: &[u8], length: usize) -> std::io::Result<Vec<u8>> {
+    CONTEXTS.with_borrow_mut(|contexts| {
+        let context = match &mut contexts.inflate {
+            Some(known) => known,
+            none => none.insert(zstd::bulk::Decompressor::new()?),
+        };
+        context.decompress(frame, length)
+    })
 }
 
 fn key_error(path: &Path, cause: impl ToString) -> StoreError {

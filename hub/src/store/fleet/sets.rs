@@ -33,6 +33,19 @@ pub struct CurrentSet {
     pub acked: Sequence,
 }
 
+impl CurrentSet {
+    fn of(row: &ClusterRow, newest: &Newest) -> Self {
+        Self {
+            incarnation: row.incarnation,
+            sequence: row.sequence,
+            digest: newest.digest,
+            set: newest.set.clone(),
+            published: row.published,
+            acked: row.acked,
+        }
+    }
+}
+
 impl Store {
     /// The newest set of a cluster; none if it is not enrolled.
     ///
@@ -40,32 +53,25 @@ impl Store {
     /// The store.
     pub fn current_set(&self, cluster: &ClusterName) -> Result<Option<CurrentSet>, StoreError> {
         let db = self.reader();
+        let Some(row) = read_cluster(&db, cluster)? else {
+            return Ok(None);
+        };
+        if let Some(newest) = self.inner.sets.at(cluster, row.sequence) {
+            return Ok(Some(CurrentSet::of(&row, &newest)));
+        }
         // One read transaction: rows and head of the same moment.
         let transaction = db.unchecked_transaction()?;
         let Some(row) = read_cluster(&transaction, cluster)? else {
             return Ok(None);
         };
-        let newest = match self.inner.sets.at(cluster, row.sequence) {
-            Some(newest) => newest,
-            None => {
-                let standing = Standing::load(&transaction, &self.inner.sets, row.id)?;
-                let newest = Arc::new(Newest {
-                    sequence: row.sequence,
-                    digest: standing.digest(),
-                    set: Arc::new(standing.set(cluster)?),
-                });
-                self.inner.sets.keep(cluster, newest.clone());
-                newest
-            }
-        };
-        Ok(Some(CurrentSet {
-            incarnation: row.incarnation,
+        let standing = Standing::load(&transaction, &self.inner.sets, row.id)?;
+        let newest = Arc::new(Newest {
             sequence: row.sequence,
-            digest: newest.digest,
-            set: newest.set.clone(),
-            published: row.published,
-            acked: row.acked,
-        }))
+            digest: standing.digest(),
+            set: Arc::new(standing.set(cluster)?),
+        });
+        self.inner.sets.keep(cluster, newest.clone());
+        Ok(Some(CurrentSet::of(&row, &newest)))
     }
 
     /// Notes that a set is about to be handed to the link. Call it *before* the first byte leaves: from then on

@@ -77,6 +77,20 @@ impl Store {
         read(&db, &self.inner.key, "WHERE t.binding = ?1", params![id])
     }
 
+    /// Those targets of a binding of which something was reported, by cluster, then key. What was only adopted costs next
+    /// to nothing here.
+    ///
+    /// # Errors
+    /// The store.
+    pub fn reported_of(&self, binding: &BindingRef) -> Result<Vec<Target>, StoreError> {
+        let db = self.reader();
+        let Some(id) = intern::known_binding(&db, binding)? else {
+            return Ok(Vec::new());
+        };
+        let filter = "WHERE t.binding = ?1 AND r.target IS NOT NULL";
+        read(&db, &self.inner.key, filter, params![id])
+    }
+
     /// What clusters hold of one object by a binding, by cluster; without reports, so much cheaper than
     /// [`Store::targets_of`]. Clusters that hold the same share the value.
     ///
