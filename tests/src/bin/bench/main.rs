@@ -13,6 +13,10 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
+/// The planner is measured with the allocator that the hub has.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const USAGE: &str = "usage: bench path|plan|fleet|agent [--json FILE]
 
   path          hub and three real members: resident memory, time from apply to Available on the hub, bytes on the

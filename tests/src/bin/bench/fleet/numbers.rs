@@ -76,6 +76,8 @@ pub(crate) struct Rows {
     pub(crate) bytes_per_target: f64,
     /// Contents, each stored once.
     pub(crate) contents: u64,
+    /// Sets that were made for a cluster, on average: changes that come together are one set.
+    pub(crate) sets_per_cluster: f64,
     /// Bytes by table, indexes included.
     pub(crate) tables: std::collections::BTreeMap<String, u64>,
 }
@@ -100,7 +102,9 @@ impl Rows {
         })?;
         let tables: std::collections::BTreeMap<String, u64> = sizes.collect::<Result<_, _>>()?;
         let targets = count("target")?;
+        let sets: Option<f64> = db.query_row("SELECT avg(sequence) FROM cluster", [], |row| row.get(0))?;
         Ok(Self {
+            sets_per_cluster: sets.unwrap_or_default(),
             targets,
             bytes_per_target: tables.get("target").copied().unwrap_or(0) as f64 / targets.max(1) as f64,
             contents: count("content")?,
@@ -171,8 +175,8 @@ impl fmt::Display for Run {
         )?;
         writeln!(
             f,
-            "  target row {:.0} bytes with its indexes; {} contents for {} targets",
-            self.rows.bytes_per_target, self.rows.contents, self.rows.targets
+            "  target row {:.0} bytes with its indexes; {} contents for {} targets; {:.1} sets for a cluster",
+            self.rows.bytes_per_target, self.rows.contents, self.rows.targets, self.rows.sets_per_cluster
         )?;
         let statuses = &self.statuses;
         writeln!(
