@@ -166,6 +166,7 @@ fn open_reader(database: &Path) -> Result<Connection, StoreError> {
         database,
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX,
     )?;
+    schema::keep_plans(&db)?;
     db.set_prepared_statement_cache_capacity(64);
     db.execute_batch("PRAGMA busy_timeout = 5000; PRAGMA cache_size = -2048; PRAGMA query_only = ON;")?;
     Ok(db)

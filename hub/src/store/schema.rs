@@ -1,5 +1,6 @@
 //! Tables, and the numbered steps that bring an older file up to date.
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::error::StoreError;
@@ -21,6 +22,7 @@ pub(super) mod meta {
 
 /// Connection settings; page size and vacuum mode take effect in a new file only.
 pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
+    keep_plans(connection)?;
     connection.execute_batch(
         "PRAGMA page_size = 4096;
          PRAGMA auto_vacuum = INCREMENTAL;
@@ -33,6 +35,13 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), StoreError> {
          PRAGMA foreign_keys = OFF;
          PRAGMA temp_store = MEMORY;",
     )?;
+    Ok(())
+}
+
+/// Statements are planned without a look at the values bound to them. Otherwise SQLite plans some of them, those with outer
+/// joins, again each time a value is bound, which costs more than running them.
+pub(super) fn keep_plans(connection: &Connection) -> Result<(), StoreError> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 

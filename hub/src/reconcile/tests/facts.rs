@@ -103,7 +103,7 @@ impl Watched {
         let mut hub = Hub::with(&CLUSTERS).await;
         hub.plan().await;
         let cursor = hub.store.watch(None, hub.store.revision()).unwrap();
-        let mut watched = Self {
+        let watched = Self {
             hub,
             cursor,
             said: [(4, true); 3],
