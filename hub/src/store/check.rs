@@ -96,7 +96,9 @@ impl Store {
     }
 
     fn check_contents(&self, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
-        for digest in fleet::content_digests(&self.reader())? {
+        // The reader is given back before `content` takes it.
+        let digests = fleet::content_digests(&self.reader())?;
+        for digest in digests {
             if let Err(error) = self.content(&digest) {
                 findings.push(Finding {
                     what: format!("content {digest}"),

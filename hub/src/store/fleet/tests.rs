@@ -576,6 +576,7 @@ async fn contents_of_the_last_ten_adoptions_are_kept() {
     let store = Store::open(dir.path(), NOW).unwrap();
     let kept = |content: String| store.content(&Digest::of(content.as_bytes())).unwrap().is_some();
     assert!(!kept("{4}".into()) && kept("{5}".into()) && kept("{14}".into()) && !kept("{gone}".into()));
+    assert_eq!(store.check().unwrap(), [], "doctor reads every content");
 }
 
 #[tokio::test]
