@@ -112,7 +112,7 @@ pub async fn join(options: Options) -> Result<()> {
         .await;
     let (receipt, ring) = match enrolled {
         Some(done) => done?,
-        None => bail!("no answer from the hub within {} s: {last}", within.as_secs()),
+        None => bail!("not enrolled within {} s: {last}", within.as_secs()),
     };
     let cluster = options.line.cluster.clone();
     let enrolment = Enrolment {
@@ -197,7 +197,10 @@ async fn converse(
                     _ => {}
                 }
             }
-            if let Some(error) = session.last_error() {
+            if let Some(error) = session.last_error()
+                && last != error
+            {
+                eprintln!("not enrolled yet, trying again: {error}");
                 last = error.to_owned();
             }
             let wake = session.next_wake().map_or(60_000, |at| at.since(clock.now()));
@@ -209,6 +212,9 @@ async fn converse(
                         session.handle_payload(&payload, &Nothing, clock.now());
                     }
                     Some(LinkEvent::Disconnected(why)) => {
+                        if last != why {
+                            eprintln!("not enrolled yet, trying again: {why}");
+                        }
                         last = why;
                         session.handle_disconnected();
                     }

@@ -1,5 +1,6 @@
 //! `pinnace-agent why OBJECT`: all that is known about one object, from the data directory alone.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -29,17 +30,63 @@ pub fn object(words: &[String]) -> Result<ObjectKey> {
     Ok(ObjectKey::new(group, kind, namespace, name))
 }
 
+/// The one object that is meant among those known: people leave out the group and write kinds in small letters.
+///
+/// # Errors
+/// When several known objects could be meant.
+fn meant<'k>(key: &'k ObjectKey, known: &BTreeSet<&'k ObjectKey>) -> Result<&'k ObjectKey> {
+    if known.contains(key) {
+        return Ok(key);
+    }
+    let alike: Vec<&ObjectKey> = known
+        .iter()
+        .copied()
+        .filter(|other| {
+            other.kind.eq_ignore_ascii_case(&key.kind)
+                && (key.group.is_empty() || other.group == key.group)
+                && other.namespace == key.namespace
+                && other.name == key.name
+        })
+        .collect();
+    match alike[..] {
+        [] => Ok(key),
+        [one] => Ok(one),
+        _ => {
+            let names: Vec<String> = alike
+                .iter()
+                .map(|key| format!("{}.{}", key.kind, key.group))
+                .collect();
+            bail!(
+                "several kinds are called {}: say which of {}",
+                key.kind,
+                names.join(", ")
+            )
+        }
+    }
+}
+
 /// What is known about an object, for people.
 ///
 /// # Errors
-/// When there is no enrolment or the ledger cannot be read.
+/// When there is no enrolment, the ledger cannot be read, or several objects could be meant.
 pub fn why(data: &Path, key: &ObjectKey, guard: &Guard) -> Result<String> {
     let enrolment = identity::load(data)?;
     let ledger = Ledger::open_readonly(data)?;
     let ring = facts::ring(&ledger)?.unwrap_or_else(|| enrolment.ring.clone());
     let held = ledger.held(&ring)?.map(|h| h.held);
-    let record = ledger.records()?.into_iter().find(|r| r.key == *key);
-    let intent = ledger.intents()?.into_iter().find(|i| i.key == *key);
+    let (records, intents) = (ledger.records()?, ledger.intents()?);
+    let sets = held.iter().map(|h| &h.set);
+    let known = sets
+        .flat_map(|set| {
+            let gone = set.tombstones().iter().map(|tombstone| &tombstone.key);
+            set.entries().iter().map(|entry| &entry.key).chain(gone)
+        })
+        .chain(records.iter().map(|record| &record.key))
+        .chain(intents.iter().map(|intent| &intent.key))
+        .collect();
+    let key = meant(key, &known)?;
+    let record = records.iter().find(|r| r.key == *key);
+    let intent = intents.iter().find(|i| i.key == *key);
     let text = key.to_string();
     let problem = ledger.problems()?.into_iter().find(|p| p.object == text);
     let mut out = format!("{text}\n");
@@ -133,5 +180,37 @@ mod tests {
             assert_eq!(object(&words(text)).unwrap().to_string(), text);
         }
         assert!(object(&words("web")).is_err());
+    }
+
+    fn key(kind: &str, name: &str) -> ObjectKey {
+        object(&[kind.to_owned(), name.to_owned()]).unwrap()
+    }
+
+    #[test]
+    fn the_group_may_be_left_out_where_one_kind_is_meant() {
+        let held = [
+            key("Deployment.apps", "shop/web"),
+            key("Ingress.networking.k8s.io", "shop/web"),
+            key("Ingress.example.org", "shop/web"),
+        ];
+        let known: BTreeSet<&ObjectKey> = held.iter().collect();
+        assert_eq!(
+            meant(&key("Deployment.apps", "shop/web"), &known).unwrap(),
+            &held[0]
+        );
+        assert_eq!(meant(&key("deployment", "shop/web"), &known).unwrap(), &held[0]);
+        assert_eq!(
+            meant(&key("ingress.example.org", "shop/web"), &known).unwrap(),
+            &held[2]
+        );
+        let several = meant(&key("Ingress", "shop/web"), &known)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            several.contains("Ingress.example.org, Ingress.networking.k8s.io"),
+            "{several}"
+        );
+        let unknown = key("Deployment", "shop/other");
+        assert_eq!(meant(&unknown, &known).unwrap(), &unknown);
     }
 }
