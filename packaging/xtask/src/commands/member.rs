@@ -207,8 +207,14 @@ fn down(member: &Member) -> Result<()> {
 }
 
 fn set(name: &str, line: Line) -> Result<()> {
-    Member::running(name)?.proxy().set(line)?;
+    let state = Member::running(name)?.proxy().set(line)?;
     println!("the line of {name} is {}", word(line));
+    if state.target.is_none() {
+        eprintln!(
+            "no agent uses this line: it leads to no hub. Let the agent of {name} join with --hub \
+             $(cargo xtask member link {name} --hub HOST:PORT)"
+        );
+    }
     Ok(())
 }
 
