@@ -63,7 +63,11 @@ fn go_version(text: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-fn cache() -> Result<PathBuf> {
+/// Where built things are kept between runs.
+///
+/// # Errors
+/// When the user has no home.
+pub fn cache() -> Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME").filter(|value| !value.is_empty()) {
         Some(directory) => PathBuf::from(directory),
         None => PathBuf::from(std::env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME is set")?)

@@ -4,6 +4,7 @@ pub mod disk;
 pub mod fleet;
 pub mod hub;
 pub mod kubectl;
+pub mod machine;
 pub mod network;
 pub mod process;
 pub mod random;

@@ -54,6 +54,9 @@ enum Task {
     Ci,
     /// Real Kubernetes clusters on this machine: start, stop, list, cut off from the hub.
     Member(member::Args),
+    /// The agent as it is installed: under a booted systemd and in pods on a real node (`machine [PART...]`; needs root).
+    #[command(disable_help_flag = true)]
+    Machine(step::Args),
     /// The proxy of one member (started by `member up`).
     #[command(hide = true)]
     MemberProxy(member::ProxyArgs),
@@ -76,6 +79,7 @@ impl Cli {
             Task::Demo(args) => demo::run(&args),
             Task::Ci => process::run(&mut Command::new(workspace::root()?.join(".ci/run"))),
             Task::Member(args) => member::run(args),
+            Task::Machine(args) => step::run("machine", &args),
             Task::MemberProxy(args) => member::run_proxy(&args),
             Task::Types(args) => types::run(&args),
         }

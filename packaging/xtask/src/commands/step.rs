@@ -16,6 +16,7 @@ pub(crate) const IN_TEST_ALL: &[(&str, &[&str])] = &[
     ),
     ("clients", &["clients"]),
     ("kube suite", &["kube-conformance"]),
+    ("machines", &["machine"]),
 ];
 
 /// Arguments of the program, `--help` included.
