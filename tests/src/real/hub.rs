@@ -44,10 +44,22 @@ impl Hub {
         let host = network
             .as_ref()
             .map_or_else(|| "127.0.0.1".to_owned(), |network| network.inside());
+        Self::begin(folder, kubectl_binary, &host, network)
+    }
+
+    /// [`Hub::start_new`] on another address of this machine than loopback.
+    ///
+    /// # Errors
+    /// When init or serve fail.
+    pub fn start_at(folder: &Path, kubectl_binary: &Path, host: &str) -> Result<Self> {
+        Self::begin(folder, kubectl_binary, host, None)
+    }
+
+    fn begin(folder: &Path, kubectl_binary: &Path, host: &str, network: Option<Rc<Network>>) -> Result<Self> {
         let address = format!("{host}:{}", free_port()?);
         let data = folder.join("hub");
         let output = Command::new(binary("pinnace-hub")?)
-            .args(["init", "--san", &host, "--listen", &address, "--data"])
+            .args(["init", "--san", host, "--listen", &address, "--data"])
             .arg(&data)
             .output()?;
         ensure!(

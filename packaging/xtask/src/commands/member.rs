@@ -29,6 +29,9 @@ enum What {
         /// Start nothing: take the cluster that the variable KUBECONFIG names.
         #[arg(long)]
         existing: bool,
+        /// One real node instead: kubelet, containerd and runc, so that pods are processes. Needs root.
+        #[arg(long, conflicts_with_all = ["existing", "node_shape", "nodes"])]
+        real_node: bool,
     },
     /// Stops the control plane where it is, as a machine that hangs.
     Pause {
@@ -121,7 +124,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
             nodes,
             node_shape,
             existing,
-        } => up(&name, nodes, node_shape.as_ref(), existing),
+            real_node,
+        } => up(&name, nodes, node_shape.as_ref(), existing, real_node),
         What::Pause { name } => {
             find(&name)?.pause()?;
             println!("{name} hangs; `cargo xtask member resume {name}` lets it go on");
@@ -182,12 +186,14 @@ fn find(name: &str) -> Result<Member> {
     Member::find(name)?.with_context(|| format!("there is no member {name}"))
 }
 
-fn up(name: &str, nodes: u32, shape: Option<&Shape>, existing: bool) -> Result<()> {
+fn up(name: &str, nodes: u32, shape: Option<&Shape>, existing: bool, real_node: bool) -> Result<()> {
     let start = Instant::now();
     let member = if existing {
         let path =
             std::env::var_os("KUBECONFIG").context("--existing takes the cluster that KUBECONFIG names")?;
         Member::take(name, std::path::Path::new(&path))?
+    } else if real_node {
+        Member::up_real(name)?
     } else {
         Member::up_shaped(name, nodes, shape)?
     };

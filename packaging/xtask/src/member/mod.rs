@@ -3,6 +3,7 @@
 
 mod binary;
 mod components;
+mod node;
 mod shape;
 mod state;
 
@@ -12,6 +13,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 
 pub use binary::{Binary, kubernetes_sources};
+pub use node::RealNode;
 pub use shape::Shape;
 pub use state::{Ports, State};
 
@@ -65,18 +67,24 @@ impl Member {
     /// # Errors
     /// As [`Member::up`].
     pub fn up_shaped(name: &str, nodes: u32, shape: Option<&Shape>) -> Result<Member> {
+        Member::bring(name, nodes, shape, false)
+    }
+
+    fn bring(name: &str, nodes: u32, shape: Option<&Shape>, real: bool) -> Result<Member> {
         if nodes > NODES {
             bail!("{nodes} nodes are more than a member may have ({NODES})");
         }
         let binary = Binary::get()?;
+        let ports = pick_ports()?;
         let mut member = match Member::place(name)? {
             Place::Running(member) => return Ok(member),
             Place::Free(directory) => Member {
                 name: name.to_owned(),
                 directory,
                 state: State {
-                    ports: pick_ports()?,
-                    nodes,
+                    real: real.then(|| RealNode::of(ports.api)),
+                    ports,
+                    nodes: if real { 1 } else { nodes },
                     existing: false,
                     processes: Vec::new(),
                     ready: false,
@@ -108,6 +116,7 @@ impl Member {
                     ports: pick_ports()?,
                     nodes: 0,
                     existing: true,
+                    real: None,
                     processes: Vec::new(),
                     ready: false,
                 },
@@ -334,11 +343,14 @@ impl Member {
         let proxy = self.proxy_command()?;
         self.start("proxy", proxy)?;
         let (directory, ports) = (self.directory.clone(), self.state.ports.clone());
+        let real = self.state.real.clone();
+        let mut apiserver = components::apiserver(&member, &directory, &ports);
+        if real.is_some() {
+            node::split_kubeconfig(&directory)?;
+            apiserver.args(node::apiserver_arguments(&directory));
+        }
         self.start("etcd", components::etcd(&member, &directory, &ports))?;
-        self.start(
-            "kube-apiserver",
-            components::apiserver(&member, &directory, &ports),
-        )?;
+        self.start("kube-apiserver", apiserver)?;
         // On a busy machine the others give up on an API server that needs longer than they wait.
         self.wait_listening("kube-apiserver", ports.api)?;
         self.wait_healthy()?;
@@ -351,9 +363,13 @@ impl Member {
             components::scheduler(&member, &directory, &ports),
         )?;
         self.start("kwok", components::kwok(&member, &directory, &ports))?;
-        self.bootstrap(&member, if shape.is_some() { 0 } else { self.state.nodes })?;
+        let simulated = shape.is_none() && real.is_none();
+        self.bootstrap(&member, if simulated { self.state.nodes } else { 0 })?;
         if let Some(shape) = shape {
             self.make_nodes(shape)?;
+        }
+        if let Some(node) = &real {
+            node::start(self, node)?;
         }
         self.all_alive()?;
         self.wait_listening("proxy", ports.control)?;
@@ -476,6 +492,10 @@ impl Member {
         for process in &self.state.processes {
             process.signal("CONT")?;
         }
+        if let Some(real) = &self.state.real {
+            node::stop(&self.state.processes)?;
+            node::clear(real, &self.directory)?;
+        }
         let order = [
             "kwok",
             "kube-scheduler",
@@ -521,6 +541,16 @@ impl Scoped {
     /// As [`Member::up`].
     pub fn up(name: &str, nodes: u32) -> Result<Scoped> {
         Ok(Scoped(Member::up(name, nodes)?))
+    }
+}
+
+impl Scoped {
+    /// See [`Member::up_real`].
+    ///
+    /// # Errors
+    /// As [`Member::up_real`].
+    pub fn up_real(name: &str) -> Result<Scoped> {
+        Ok(Scoped(Member::up_real(name)?))
     }
 }
 

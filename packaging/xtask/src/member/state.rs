@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
+use super::node::RealNode;
 use crate::process::Process;
 use crate::workspace;
 
@@ -39,6 +40,9 @@ pub struct State {
     /// The cluster was there before and is only used: nothing but the proxy is started and stopped.
     #[serde(default)]
     pub existing: bool,
+    /// Its real node, if it was made with one.
+    #[serde(default)]
+    pub real: Option<RealNode>,
     /// Its processes in the order of their start.
     pub processes: Vec<Process>,
     /// Whether it once was ready: a start that broke off leaves `false`.

@@ -2,6 +2,7 @@
 //! `cargo xtask test --all` runs it; needs root.
 
 mod bed;
+mod node;
 mod systemd;
 
 use std::path::Path;
@@ -16,7 +17,10 @@ const USAGE: &str =
 /// A story: gets a folder of its own.
 type Story = fn(&Path) -> Result<()>;
 
-const STORIES: &[(&str, Story)] = &[("systemd", systemd::the_unit_lives_as_on_a_machine_of_a_user)];
+const STORIES: &[(&str, Story)] = &[
+    ("systemd", systemd::the_unit_lives_as_on_a_machine_of_a_user),
+    ("deployment", node::the_deployment_runs_in_pods),
+];
 
 fn main() -> ExitCode {
     let parts: Vec<String> = std::env::args().skip(1).collect();
