@@ -23,7 +23,7 @@ const KUBERNETES: &str = "10.96.0.1";
 const CNI: &str = "/usr/lib/cni";
 /// Controllers that a kubelet wants under its root where they are version 1.
 const CONTROLLERS: &[&str] = &[
-    "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd",
+    "cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd", "unified",
 ];
 /// Name of the image that holds a pod's namespaces.
 const PAUSE: &str = "localhost/pause:1";
@@ -426,6 +426,7 @@ pub(super) fn clear(node: &RealNode, directory: &Path) -> Result<()> {
     for path in ours.collect::<Vec<_>>().into_iter().rev() {
         process::output(Command::new("umount").args(["-l", path]))?;
     }
+    forget_logs(&below);
     for namespace in pod_networks(&name) {
         // It is gone when the pod ended in order.
         let _ = Command::new("ip")
@@ -455,29 +456,49 @@ fn is_zombie(pid: &str) -> bool {
 
 /// Network namespaces of pods, as the plug-ins remember them under the name of the node's network; forgets them.
 fn pod_networks(name: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/var/lib/cni/results")
+    let remembered = |file: &Path| -> Value {
+        let text = std::fs::read(file).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    };
+    let files: Vec<PathBuf> = std::fs::read_dir("/var/lib/cni/results")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .collect();
+    let ours: Vec<Value> = files
+        .iter()
+        .map(|file| remembered(file))
+        .filter(|result| result["networkName"] == name)
+        .collect();
+    // The loopback device of a pod is remembered apart, under the same container.
+    for file in &files {
+        let container = &remembered(file)["containerId"];
+        if ours.iter().any(|result| result["containerId"] == *container) {
+            drop(std::fs::remove_file(file));
+        }
+    }
+    let sandboxes = ours
+        .iter()
+        .filter_map(|result| result["result"]["interfaces"].as_array())
+        .flatten()
+        .filter_map(|interface| interface["sandbox"].as_str())
+        .filter_map(|path| path.rsplit_once('/'))
+        .map(|(_, namespace)| namespace.to_owned());
+    sandboxes.collect()
+}
+
+/// Links to the logs of its pods, which a kubelet makes there whatever its root is.
+fn forget_logs(below: &str) {
+    for entry in std::fs::read_dir("/var/log/containers")
         .into_iter()
         .flatten()
         .flatten()
     {
-        if !entry
-            .file_name()
-            .to_string_lossy()
-            .starts_with(&format!("{name}-"))
-        {
-            continue;
+        if std::fs::read_link(entry.path()).is_ok_and(|target| target.starts_with(below)) {
+            drop(std::fs::remove_file(entry.path()));
         }
-        let text = std::fs::read(entry.path()).unwrap_or_default();
-        let value: Value = serde_json::from_slice(&text).unwrap_or_default();
-        if let Some(path) = value["netns"].as_str()
-            && let Some((_, namespace)) = path.rsplit_once('/')
-        {
-            found.push(namespace.to_owned());
-        }
-        drop(std::fs::remove_file(entry.path()));
     }
-    found
 }
 
 impl Member {

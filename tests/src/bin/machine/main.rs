@@ -20,6 +20,7 @@ type Story = fn(&Path) -> Result<()>;
 const STORIES: &[(&str, Story)] = &[
     ("systemd", systemd::the_unit_lives_as_on_a_machine_of_a_user),
     ("deployment", node::the_deployment_runs_in_pods),
+    ("daemonset", node::the_daemon_set_runs_in_pods),
 ];
 
 fn main() -> ExitCode {

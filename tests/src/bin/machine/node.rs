@@ -20,9 +20,19 @@ const TARGET: &str = "x86_64-unknown-linux-musl";
 const OWN: &str = "pinnace-agent";
 const USER: u32 = 65_532;
 
-/// `pinnace token create NAME --manifest | kubectl apply -f -`, as a user does it. Red if the manifest asked for what a
-/// cluster refuses, if the printed RBAC were too little, or if a new pod needed the hub.
+/// The Deployment, as a user installs it: `pinnace token create NAME --manifest | kubectl apply -f -`. Red if the
+/// manifest asked for what a cluster refuses, if the printed RBAC were too little, or if a new pod needed the hub.
 pub(crate) fn the_deployment_runs_in_pods(folder: &Path) -> Result<()> {
+    runs_in_pods(folder, &[])
+}
+
+/// The DaemonSet: the same, and its ledger goes with the pod, so that the next one starts from the mirror in the
+/// cluster.
+pub(crate) fn the_daemon_set_runs_in_pods(folder: &Path) -> Result<()> {
+    runs_in_pods(folder, &["--kind", "daemonset"])
+}
+
+fn runs_in_pods(folder: &Path, kind: &[&str]) -> Result<()> {
     let program = static_agent()?;
     let kubectl = Binary::get()?.kubectl();
     let member = Scoped::up_real(&format!("node-{}", std::process::id()))?;
@@ -31,18 +41,27 @@ pub(crate) fn the_deployment_runs_in_pods(folder: &Path) -> Result<()> {
     let cluster = Kubectl::new(&kubectl, &member.kubeconfig(), &folder.join("member-cache"));
     member.import_agent(IMAGE, &program)?;
     volume(folder, &cluster)?;
-    let manifest = hub.pinnace(&["token", "create", CLUSTER, "--manifest", "--image", IMAGE])?;
-    cluster.apply(&manifest)?;
+    let mut words = vec!["token", "create", CLUSTER, "--manifest", "--image", IMAGE];
+    words.extend(kind);
+    cluster.apply(&hub.pinnace(&words)?)?;
     let first = running(&cluster, "")?;
     send(&hub, &["one", "two"])?;
     arrived(&cluster, "one").with_context(|| logs(&cluster))?;
     arrived(&cluster, "two")?;
-    // The pod goes, and so does the hub: another pod takes over from the ledger on the volume.
+    let uid = |name: &str| -> Result<serde_json::Value> {
+        let object = cluster
+            .get("configmap", NAMESPACE, name)?
+            .context("it is there")?;
+        Ok(object["metadata"]["uid"].clone())
+    };
+    let two = uid("two")?;
+    // The pod goes, and so does the hub: another pod takes over from what the cluster keeps.
     hub.stop()?;
     cluster.run(&["delete", "pod", &first, "-n", OWN, "--grace-period=0", "--force"])?;
     cluster.run(&["delete", "configmap", "one", "-n", NAMESPACE])?;
     running(&cluster, &first)?;
     arrived(&cluster, "one").with_context(|| format!("without a hub; {}", logs(&cluster)))?;
+    ensure!(uid("two")? == two, "an object that was there was made anew");
     cluster.run(&["delete", "configmap", "two", "-n", NAMESPACE])?;
     arrived(&cluster, "two").with_context(|| logs(&cluster))?;
     let said = logs(&cluster);
