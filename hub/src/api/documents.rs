@@ -184,7 +184,7 @@ impl Documents {
         let found = self.get(Name::Group(group.to_owned()), |kinds| {
             discovery::group(&kinds.resources(), group)
         });
-        found.map_or_else(missing, |d| tagged(d, "application/json", headers))
+        found.map_or_else(respond::no_page, |d| tagged(d, "application/json", headers))
     }
 
     /// `/api/v1` and `/apis/GROUP/VERSION`.
@@ -193,7 +193,7 @@ impl Documents {
         let found = self.get(name, |kinds| {
             discovery::resource_list(&kinds.resources(), group, version)
         });
-        found.map_or_else(missing, |d| tagged(d, "application/json", headers))
+        found.map_or_else(respond::no_page, |d| tagged(d, "application/json", headers))
     }
 
     /// `/openapi/v2`: JSON, or the protobuf that old kubectl and Argo CD ask for.

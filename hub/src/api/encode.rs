@@ -134,6 +134,10 @@ impl Encoder {
         if !more.token.is_empty() {
             metadata["continue"] = json!(more.token);
         }
+        if self.served.resource.custom.is_some() && self.form == Form::Json {
+            // Upstream's lists of custom resources always say it.
+            metadata["continue"] = json!(more.token);
+        }
         if let Some(remaining) = more.remaining {
             metadata["remainingItemCount"] = json!(remaining);
         }

@@ -340,14 +340,12 @@ impl Api {
                 return Err(StatusError::no_such_path());
             }
             // No such group: no handler at all, as upstream.
-            let text = Bytes::from_static(b"404 page not found\n");
-            return Ok(respond::bytes(
-                StatusCode::NOT_FOUND,
-                "text/plain; charset=utf-8",
-                text,
-            ));
+            return Ok(respond::no_page());
         };
         let served = &served;
+        if is_misplaced(served, address, verb) {
+            return Ok(respond::no_page());
+        }
         check_address(served, address, verb)?;
         let (head, body) = request.into_parts();
         let headers = &head.headers;
@@ -527,15 +525,30 @@ fn elsewhere(resource: &Resource, address: &Address, subresource: &str) -> Statu
     error
 }
 
+/// Whether a custom resource is asked for in a namespace that it has not, or without the one that it needs.
+fn is_misplaced(served: &Served, address: &Address, verb: &str) -> bool {
+    let resource = &served.resource;
+    let is_across = matches!(verb, "list" | "watch");
+    resource.custom.is_some()
+        && match (&address.namespace, resource.namespaced) {
+            (Some(_), is_namespaced) => !is_namespaced,
+            (None, is_namespaced) => is_namespaced && !is_across,
+        }
+}
+
 /// Whether the resource has objects there, and the verb.
 fn check_address(served: &Served, address: &Address, verb: &str) -> Result<(), StatusError> {
     let resource = &*served.resource;
     let is_named = address.name.is_some();
     let not_allowed = || Err(StatusError::method_not_allowed());
     if let Some(name) = &address.subresource {
-        let subresource = resource
-            .subresource(name)
-            .ok_or_else(|| elsewhere(resource, address, name))?;
+        let subresource = resource.subresource(name).ok_or_else(|| match resource.custom {
+            Some(_) => {
+                let name = address.name.as_deref().unwrap_or_default();
+                StatusError::not_found(&resource.group, &resource.plural, name)
+            }
+            None => elsewhere(resource, address, name),
+        })?;
         return if subresource.verbs.iter().any(|v| &**v == verb) {
             Ok(())
         } else {

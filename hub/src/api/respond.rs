@@ -13,6 +13,12 @@ use hub_core::status_error::{Reason, StatusError};
 use serde_json::Value;
 use std::io::Write as _;
 
+/// What a path without a handler is answered with, as upstream.
+pub(super) fn no_page() -> Response<Body> {
+    let text = Bytes::from_static(b"404 page not found\n");
+    bytes(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", text)
+}
+
 /// An answer of JSON bytes.
 pub(super) fn bytes(code: StatusCode, content_type: &'static str, body: Bytes) -> Response<Body> {
     let mut answer = Response::new(Body::from(body));

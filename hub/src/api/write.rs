@@ -69,6 +69,9 @@ pub(super) enum PatchKind {
     Apply,
 }
 
+const CUSTOM_PATCH_TYPES: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+
 const PATCH_TYPES: &str = "application/json-patch+json, application/merge-patch+json, \
                            application/strategic-merge-patch+json, application/apply-patch+yaml";
 
@@ -85,6 +88,9 @@ fn patch_kind(served: &Served, content_type: Option<&str>) -> Result<PatchKind, 
         // As for custom resources: a schema that is not built in has no merge keys.
         "application/strategic-merge-patch+json" if served.resource.is_built_in => Ok(PatchKind::Strategic),
         "application/apply-patch+yaml" => Ok(PatchKind::Apply),
+        "application/strategic-merge-patch+json" if served.resource.custom.is_some() => {
+            Err(negotiate::unsupported(CUSTOM_PATCH_TYPES))
+        }
         "application/strategic-merge-patch+json" => Err(negotiate::unsupported(PATCH_TYPES)),
         _ => Err(
             StatusError::new(Reason::UnsupportedMediaType, "415: Unsupported Media Type")
@@ -455,7 +461,7 @@ impl Api {
             self.own(write, Some(&base), &mut new)?;
         }
         if write.is_scale() {
-            check_scale(name, &new)?;
+            check_scale(write.served, name, &new)?;
             new = Self::scaled(write, old, &new);
         }
         Ok((new, is_pinned))
@@ -508,11 +514,15 @@ fn revision_given(object: &Value) -> Option<&str> {
 }
 
 /// A Scale is of its object, and of no fewer than no replicas.
-fn check_scale(name: &str, scale: &Value) -> Result<(), StatusError> {
+fn check_scale(served: &Served, name: &str, scale: &Value) -> Result<(), StatusError> {
     let given = hub_core::admission::name_of(scale);
     if !given.is_empty() && given != name {
         let text = format!("the name of the object ({given}) does not match the name on the URL ({name})");
         return Err(StatusError::bad_request(text));
+    }
+    if served.resource.custom.is_some() {
+        // Its own rules speak of the field that the replicas come from.
+        return Ok(());
     }
     match scale.pointer("/spec/replicas") {
         Some(replicas) if replicas.as_i64().is_some_and(|n| n < 0) => {

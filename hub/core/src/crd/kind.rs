@@ -217,7 +217,7 @@ fn with_rules(schema: &mut Schema, raw: &Value, path: &str, is_root: bool, most:
 
 /// As discovery's hash of the version in which objects are stored.
 fn storage_hash(group: &str, version: &str, kind: &str) -> Box<str> {
-    let digest = shared::ids::Digest::of(format!("{group}/{version}, Kind={kind}").as_bytes());
+    let digest = shared::ids::Digest::of(format!("{group}/{version}/{kind}").as_bytes());
     base64::engine::general_purpose::STANDARD
         .encode(&digest.0[..8])
         .into()

@@ -246,7 +246,8 @@ fn embedded(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>)
             let field = member_path(path, key);
             match value.get(key) {
                 Some(Value::String(text)) if !text.is_empty() => {}
-                None | Some(Value::String(_)) => causes.push(Cause::required(field, "must not be empty")),
+                None => causes.push(Cause::required(field, "")),
+                Some(Value::String(_)) => causes.push(Cause::required(field, "must not be empty")),
                 Some(other) => causes.push(Cause::invalid(field, other, "must be a string")),
             }
         }

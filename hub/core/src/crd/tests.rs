@@ -223,7 +223,7 @@ fn objects_are_checked_with_the_words_of_the_api_server() {
         ),
         (
             json!({"spec": {"map": {"a": 1, "b": 2}}}),
-            vec!["spec.map: Too many: 2: must have at most 1 items"],
+            vec!["spec.map: Too many: 2: must have at most 1 item"],
         ),
         (json!({"spec": {"amount": "5%"}}), vec![]),
         (json!({"spec": {"amount": 5}}), vec![]),

@@ -279,15 +279,22 @@ fn number_checks(schema: &Schema, value: &Value, path: &str) -> Outcome {
     // Bounds are cut to whole numbers for whole numbers.
     let is_whole = !value.as_number().is_some_and(serde_json::Number::is_f64);
     let bound = |n: f64| if is_whole { n.trunc() } else { n };
-    if let (Some("int32"), Some(n)) = (checks.format.map(|f| f.name), value.as_i64())
-        && i32::try_from(n).is_err()
-    {
-        let why = format!("Checked value must be of type integer with format int32 in {path}");
-        out.add(Cause {
-            reason: "FieldValueInvalid",
-            message: format!("Invalid value: \"\": {why}"),
-            field: "<nil>".to_owned(),
-        });
+    if schema.of_type.as_deref() == Some("integer") && !schema.is_int_or_string {
+        let format = checks.format.map(|f| f.name);
+        let fits = match (format, value.as_i64()) {
+            (Some("int32"), Some(n)) => i32::try_from(n).is_ok(),
+            (_, Some(_)) => true,
+            (_, None) => number.fract() == 0.0 && number.abs() < 9.2e18,
+        };
+        if !fits {
+            let format = match format {
+                Some(name) => format!("with format {name}"),
+                None => "(default format)".to_owned(),
+            };
+            out.add(whole(format!(
+                "Checked value must be of type integer {format} in {path}"
+            )));
+        }
     }
     if let Some(factor) = checks.multiple_of.map(bound) {
         if factor <= 0.0 {
@@ -354,9 +361,10 @@ fn is_multiple(number: f64, factor: f64, is_whole: bool) -> bool {
 }
 
 fn too_many(path: &str, found: u64, most: u64) -> Cause {
+    let items = if most == 1 { "item" } else { "items" };
     Cause {
         reason: "FieldValueTooMany",
-        message: format!("Too many: {found}: must have at most {most} items"),
+        message: format!("Too many: {found}: must have at most {most} {items}"),
         field: field_or_none(path),
     }
 }

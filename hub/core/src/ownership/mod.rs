@@ -34,6 +34,7 @@ use serde_json::Value;
 pub fn ignored(resource: &Resource, subresource: &str) -> FieldSet {
     match subresource {
         "" if resource.subresource("status").is_some() => FieldSet::of_paths(&[&["status"]]),
+        "status" if resource.custom.is_some() => FieldSet::of_paths(&[&["spec"], &["metadata"]]),
         "status" => match (&*resource.group, &*resource.plural) {
             ("apps", "deployments") => FieldSet::of_paths(&[&["spec"], &["metadata", "labels"]]),
             ("", "pods") => FieldSet::of_paths(&[
