@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use hub_core::failover::PurgeMode;
 
 /// Where a hub listens unless told otherwise.
 const DEFAULT_LISTEN: &str = "127.0.0.1:6443";
@@ -136,9 +137,30 @@ pub struct ServeArgs {
     /// Let a ClusterTaintPolicy set NoExecute taints, which evict.
     #[arg(long)]
     pub allow_no_execute_taint_policy: bool,
+    /// Give a cluster that is not Ready a NoSchedule taint (`cluster.karmada.io/unreachable` or `not-ready`), so that
+    /// nothing new goes there.
+    #[arg(long)]
+    pub taint_unreachable: bool,
+    /// Let NoExecute taints drive away every workload that does not tolerate them, not only those of a policy with
+    /// `failover.cluster`.
+    #[arg(long)]
+    pub enable_no_execute_taint_eviction: bool,
+    /// How copies leave then, if the policy does not say: `Gracefully` or `Directly`.
+    #[arg(long, value_name = "MODE", default_value = "Gracefully", value_parser = purge_mode)]
+    pub no_execute_taint_eviction_purge_mode: PurgeMode,
+    /// How long an old copy may stay while it is moved away gracefully, if its policy does not say.
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = crate::cli::parse_duration)]
+    pub graceful_eviction_timeout: Duration,
     /// Let a FederatedResourceQuota hold scheduling back, or only show what is used.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub federated_quota_enforcement: bool,
+}
+
+fn purge_mode(word: &str) -> Result<PurgeMode, String> {
+    match PurgeMode::parse(word) {
+        Some(mode) if mode != PurgeMode::Never => Ok(mode),
+        _ => Err("Gracefully or Directly".to_owned()),
+    }
 }
 
 #[cfg(test)]

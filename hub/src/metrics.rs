@@ -67,6 +67,11 @@ impl Metrics {
             "Seconds to match policies against a template and to plan it",
             self.matching.clone(),
         );
+        registry.register(
+            "resource_match_policy_duration_seconds",
+            "The same, under the reference's name",
+            self.matching.clone(),
+        );
         let ready = Family::<Labels, Gauge>::default();
         let state = Family::<Labels, Gauge>::default();
         for row in store.all_facts()? {
@@ -78,7 +83,7 @@ impl Metrics {
                 ];
                 ready.get_or_create(&labels).set(i64::from(word == known));
             }
-            let labels = vec![("cluster_name", row.cluster.to_string())];
+            let labels = vec![("member_cluster", row.cluster.to_string())];
             state.get_or_create(&labels).set(i64::from(known == "True"));
         }
         registry.register(
@@ -135,6 +140,7 @@ mod tests {
             "karmada_schedule_attempts_total{result=\"scheduled\"} 2",
             "karmada_schedule_attempts_total{result=\"unschedulable\"} 1",
             "karmada_resource_match_policy_count 1",
+            "resource_match_policy_duration_seconds_count 1",
             "karmada_work_status{status=\"applied\"} 0",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");

@@ -169,6 +169,12 @@ impl Hub {
             status_grace: args.status_grace,
             skipped_namespaces: args.skipped_propagating_namespaces.clone(),
             quotas_enforced: args.federated_quota_enforcement,
+            taint_unreachable: args.taint_unreachable,
+            failover: hub_core::failover::step::Settings {
+                no_execute: args.enable_no_execute_taint_eviction,
+                purge_mode: args.no_execute_taint_eviction_purge_mode,
+                timeout_s: i64::try_from(args.graceful_eviction_timeout.as_secs()).unwrap_or(i64::MAX),
+            },
             ..Settings::default()
         };
         let presence = Arc::new(Presence::new(clock::monotonic(), settings.thresholds));

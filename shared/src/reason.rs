@@ -79,6 +79,10 @@ reasons! {
     MatchesNothing stays,
     /// The policy names clusters that have not joined.
     UnknownCluster stays,
+    /// A copy is moved away from a cluster: it stayed unhealthy or silent there, or a taint drives it away.
+    MovedAway stays,
+    /// A copy would be moved away, and no other cluster fits; it stays.
+    NoReplacement retry,
     /// The policy that placed the template is gone or selects it no longer; what runs goes on unchanged.
     PolicyGone stays,
     /// The template cannot be read or rendered for a cluster.

@@ -1,7 +1,10 @@
-//! The files of `docs/examples` on a running hub: what people write first works as it is.
+//! The files of `docs/examples` on a running hub with three real members: what people write first works as it is.
 //!
-//! The clusters are simulated (`tests::simulated`): they join, report and accept sets as real ones do, so bindings,
-//! works and conditions are the hub's own. What only pods in a member can show is in `first_path`.
+//! One fleet serves all scenarios, in order. What the hub decides is read from the hub; what runs is read with kubectl from
+//! the members themselves.
+
+mod examples_failing;
+mod examples_first_hour;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,10 +12,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
-use shared::wire::{ApiEnablement, Capacity};
+use tests::real::hub::Hub;
 use tests::real::process::binary;
-use tests::simulated::agents::Clusters;
-use tests::simulated::hub::{Api, Hub};
+use tests::real::site::Site;
+use tests::simulated::hub::Api;
 
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -20,8 +23,14 @@ const BINDING: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourc
 const PROPAGATION: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies";
 const OVERRIDES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/default/overridepolicies";
 const WORK: &str = "nginx-687f7fb96f";
-/// How long the hub may take for one change, on a busy machine.
-const SOON: Duration = Duration::from_secs(60);
+/// How long the hub and its members may take for one change, on a busy machine.
+const SOON: Duration = Duration::from_secs(90);
+/// The clusters of the examples: name, provider, region.
+const FLEET: [(&str, &str, &str); 3] = [
+    ("us-prod", "aws", "us-west-2"),
+    ("cn-prod", "alibaba", "cn-hangzhou"),
+    ("eu-prod", "gcp", "europe-west4"),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -32,74 +41,91 @@ fn example(name: &str) -> Result<Vec<u8>> {
     std::fs::read(&path).with_context(|| path.display().to_string())
 }
 
-/// A cluster with room for `cpu` CPUs.
-fn capacity(cpu: u32) -> Capacity {
-    let amounts = |cpu: String| {
-        [
-            ("cpu", cpu),
-            ("memory", "64Gi".to_owned()),
-            ("pods", "110".to_owned()),
-        ]
-        .map(|(name, amount)| (name.to_owned(), amount))
-        .into()
-    };
-    let kinds = |group_version: &str, kinds: &[(&str, &str)]| ApiEnablement {
-        group_version: group_version.to_owned(),
-        resources: kinds
-            .iter()
-            .map(|(kind, plural)| ((*kind).to_owned(), (*plural).to_owned()))
-            .collect(),
-    };
-    Capacity {
-        kubernetes_version: "v1.36.0".to_owned(),
-        nodes_total: 1,
-        nodes_ready: 1,
-        allocatable: amounts(cpu.to_string()),
-        apis: vec![
-            kinds("apps/v1", &[("Deployment", "deployments")]),
-            kinds("v1", &[("Namespace", "namespaces"), ("ConfigMap", "configmaps")]),
-        ],
-        ..Capacity::default()
-    }
-}
-
 struct Stage {
     api: Api,
-    clusters: Clusters,
+    // The members end before their hub.
+    sites: Vec<Site>,
     hub: Hub,
 }
 
 impl Stage {
     async fn up(folder: &Path) -> Result<Self> {
-        let hub = Hub::start(folder)?;
-        let api = hub.client().await?;
-        let address = hub.address()?;
-        let mut joining = Vec::new();
-        for (name, provider, region, cpu) in [
-            ("us-prod", "aws", "us-west-2", 8),
-            ("cn-prod", "alibaba", "cn-hangzhou", 4),
-            ("eu-prod", "gcp", "europe-west4", 4),
-        ] {
-            let terms = json!({"name": name, "provider": provider, "region": region,
-                               "labels": {"environment": "production", "region": region}});
-            let line = api.token_for(&terms, &address).await?;
-            joining.push((line.parse().context(line)?, capacity(cpu)));
-        }
-        let clusters = Clusters::start(joining);
-        let stage = Self { api, clusters, hub };
+        std::fs::create_dir_all(folder)?;
+        let hub = Hub::start_new(folder, &xtask::member::Binary::get()?.kubectl())?;
+        let joined: Vec<Result<Site>> = std::thread::scope(|scope| {
+            let join = |(name, provider, region): (&'static str, &'static str, &'static str)| {
+                let hub = &hub;
+                scope.spawn(move || {
+                    let labels = format!("environment=production,region={region}");
+                    let terms = ["--provider", provider, "--region", region, "--labels", &labels];
+                    let member = format!("{name}-{}", std::process::id());
+                    let mut site = Site::join_member(folder, &member, name, hub, &terms)?;
+                    site.start_agent(&[])?;
+                    Ok(site)
+                })
+            };
+            let joining: Vec<_> = FLEET.map(join).into_iter().collect();
+            let end = |one: std::thread::ScopedJoinHandle<'_, Result<Site>>| {
+                one.join()
+                    .unwrap_or_else(|_| Err(anyhow::anyhow!("a member did not come up")))
+            };
+            joining.into_iter().map(end).collect()
+        });
+        let sites: Vec<Site> = joined.into_iter().collect::<Result<_>>()?;
+        let api = Api::of(hub.kubectl().kubeconfig()).await?;
+        let stage = Self { api, sites, hub };
         stage
             .until(CLUSTERS, "three clusters with a report", |list| {
-                let reported = |one: &&Value| one["status"]["resourceSummary"].is_object();
-                list["items"]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .filter(reported)
-                    .count()
-                    == 3
+                let reported =
+                    |one: &&Value| one["status"]["resourceSummary"].is_object() && is_true(one, "Ready");
+                items(list).filter(reported).count() == 3
             })
             .await?;
         Ok(stage)
+    }
+
+    fn site(&self, name: &str) -> Result<&Site> {
+        let found = self.sites.iter().find(|site| site.name() == name);
+        found.with_context(|| format!("no member {name}"))
+    }
+
+    /// Reads an object from a member until it is as wanted; `None`: it is not there.
+    async fn in_member(
+        &self,
+        cluster: &str,
+        (kind, namespace, name): (&str, &str, &str),
+        what: &str,
+        wanted: impl Fn(Option<&Value>) -> bool,
+    ) -> Result<Option<Value>> {
+        let kubectl = self.site(cluster)?.kubectl();
+        let end = tokio::time::Instant::now() + SOON;
+        loop {
+            let seen = kubectl.get(kind, namespace, name);
+            match seen {
+                Ok(seen) if wanted(seen.as_ref()) => return Ok(seen),
+                seen if tokio::time::Instant::now() > end => {
+                    let why = self.pinnace(&["why", &format!("{kind}/{name}"), "-n", namespace]);
+                    anyhow::bail!("{what} is not seen in {cluster}: {seen:?}\n{why:?}");
+                }
+                _ => tokio::time::sleep(Duration::from_millis(150)).await,
+            }
+        }
+    }
+
+    /// Waits until the members run as many Pods of the example's Deployment; 0: they do not have it.
+    async fn run(&self, wanted: &[(&str, i64)]) -> Result<()> {
+        for (cluster, replicas) in wanted {
+            let as_wanted = |object: Option<&Value>| match object {
+                None => *replicas == 0,
+                Some(object) => {
+                    object["spec"]["replicas"] == *replicas && object["status"]["readyReplicas"] == *replicas
+                }
+            };
+            let what = format!("{replicas} running");
+            self.in_member(cluster, ("deployment", "default", "nginx"), &what, as_wanted)
+                .await?;
+        }
+        Ok(())
     }
 
     /// Reads a path until it is as wanted.
@@ -110,7 +136,6 @@ impl Stage {
             match &seen {
                 Ok(seen) if wanted(seen) => return Ok(seen.clone()),
                 _ if tokio::time::Instant::now() > end => {
-                    self.clusters.progress().look()?;
                     anyhow::bail!("{what} is not seen: {seen:?}");
                 }
                 _ => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -158,7 +183,7 @@ impl Stage {
 
     fn pinnace(&self, arguments: &[&str]) -> Result<String> {
         let output = Command::new(binary("pinnace")?)
-            .env("KUBECONFIG", self.hub.kubeconfig()?)
+            .env("KUBECONFIG", self.hub.kubectl().kubeconfig())
             .args(arguments)
             .output()?;
         ensure!(
@@ -216,7 +241,12 @@ fn the_examples_work_as_they_are() -> Result<()> {
         dynamic_weights(&stage).await.context("divide-dynamic.yaml")?;
         plaintext(&stage).await.context("override-plaintext.yaml")?;
         image(&stage).await.context("override-image.yaml")?;
-        namespace(&stage).await.context("namespace-by-policy.yaml")
+        namespace(&stage).await.context("namespace-by-policy.yaml")?;
+        service(&stage).await.context("multi-cluster-service.yaml")?;
+        examples_first_hour::all(&stage).await?;
+        examples_failing::all(&stage)
+            .await
+            .context("failover-application.yaml")
     })?;
     std::fs::remove_dir_all(&folder)?;
     Ok(())
@@ -232,19 +262,18 @@ async fn by_name(stage: &Stage) -> Result<()> {
         let ours = works.iter().filter(|work| name(work) == WORK).count();
         ensure!(ours == count, "{cluster} shows {ours} works {WORK}");
     }
-    let progress = stage.clusters.progress();
-    let end = tokio::time::Instant::now() + SOON;
-    while progress.look()?.workloads < 2 {
-        ensure!(
-            tokio::time::Instant::now() < end,
-            "the clusters do not get it: {:?}",
-            progress.look()?
-        );
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    stage.clusters.report();
+    stage
+        .run(&[("us-prod", 3), ("cn-prod", 3), ("eu-prod", 0)])
+        .await?;
     let fully = |binding: &Value| is_true(binding, "Scheduled") && is_true(binding, "FullyApplied");
     stage.until(BINDING, "Scheduled and FullyApplied", fully).await?;
+    let caught_up = |web: &Value| {
+        web["status"]["readyReplicas"] == 6
+            && web["status"]["observedGeneration"] == web["metadata"]["generation"]
+    };
+    stage
+        .until(&format!("{DEPLOYMENTS}/nginx"), "6 ready on the hub", caught_up)
+        .await?;
     let why = stage.pinnace(&["why", "Deployment/nginx", "-n", "default", "--cluster", "us-prod"])?;
     for part in [
         "nginx-propagation",
@@ -313,14 +342,11 @@ async fn by_label(stage: &Stage) -> Result<()> {
     stage
         .placed("with it again", &[("cn-prod", 3), ("us-prod", 3)])
         .await?;
-    Ok(())
+    stage.run(&[("us-prod", 3), ("cn-prod", 3), ("eu-prod", 0)]).await
 }
 
 async fn by_group(stage: &Stage) -> Result<()> {
-    let group = |binding: &Value| {
-        let notes = binding["metadata"]["annotations"].as_object();
-        notes.is_some_and(|notes| notes.values().any(|value| value == "backup"))
-    };
+    let group = |binding: &Value| binding["status"]["schedulerObservingAffinityName"] == "backup";
     stage.begin("propagate-by-group.yaml").await?;
     let binding = stage.placed("the first group", &[("us-prod", 3)]).await?;
     ensure!(!group(&binding), "{binding}");
@@ -386,6 +412,9 @@ async fn static_weights(stage: &Stage) -> Result<()> {
     stage
         .placed("3 as 2 and 1", &[("cn-prod", 1), ("us-prod", 2)])
         .await?;
+    stage
+        .run(&[("us-prod", 2), ("cn-prod", 1), ("eu-prod", 0)])
+        .await?;
     for (replicas, us, cn) in [(10, 7, 3), (15, 10, 5)] {
         let change = json!({"spec": {"replicas": replicas}});
         stage.api.merge(&format!("{DEPLOYMENTS}/nginx"), &change).await?;
@@ -393,7 +422,9 @@ async fn static_weights(stage: &Stage) -> Result<()> {
             .placed("by the weights", &[("cn-prod", cn), ("us-prod", us)])
             .await?;
     }
-    Ok(())
+    stage
+        .run(&[("us-prod", 10), ("cn-prod", 5), ("eu-prod", 0)])
+        .await
 }
 
 async fn dynamic_weights(stage: &Stage) -> Result<()> {
@@ -482,7 +513,19 @@ async fn image(stage: &Stage) -> Result<()> {
         .create_yaml(OVERRIDES, example("override-image.yaml")?)
         .await?;
     image_is(stage, "us-prod", "registry.us.example.com/nginx:1.27").await?;
-    image_is(stage, "cn-prod", "nginx:1.27").await
+    image_is(stage, "cn-prod", "nginx:1.27").await?;
+    for (cluster, image) in [
+        ("us-prod", "registry.us.example.com/nginx:1.27"),
+        ("cn-prod", "nginx:1.27"),
+    ] {
+        let runs = |web: Option<&Value>| {
+            web.is_some_and(|web| web["spec"]["template"]["spec"]["containers"][0]["image"] == image)
+        };
+        stage
+            .in_member(cluster, ("deployment", "default", "nginx"), image, runs)
+            .await?;
+    }
+    Ok(())
 }
 
 async fn namespace(stage: &Stage) -> Result<()> {
@@ -523,5 +566,39 @@ async fn namespace(stage: &Stage) -> Result<()> {
             .any(|(kind, name)| kind == "ConfigMap" && name == "inside");
         ensure!(!inside, "the content of the namespace was carried along");
     }
+    for (cluster, there) in [("us-prod", true), ("cn-prod", true)] {
+        stage
+            .in_member(cluster, ("namespace", "", "app-prod"), "the namespace", |found| {
+                found.is_some() == there
+            })
+            .await?;
+        let inside = stage
+            .site(cluster)?
+            .kubectl()
+            .get("configmap", "app-prod", "inside")?;
+        ensure!(inside.is_none(), "{cluster} has the content of the namespace");
+    }
+    Ok(())
+}
+
+async fn service(stage: &Stage) -> Result<()> {
+    let services = "/apis/networking.karmada.io/v1alpha1/namespaces/default/multiclusterservices";
+    stage
+        .api
+        .create_yaml(services, example("multi-cluster-service.yaml")?)
+        .await?;
+    let said = |service: &Value| {
+        condition(service, "EndpointSliceDispatched").is_some_and(|condition| {
+            condition["status"] == "False" && condition["reason"] == "PodNetworksNotJoined"
+        })
+    };
+    stage
+        .until(
+            &format!("{services}/nginx"),
+            "a condition that says what is not done",
+            said,
+        )
+        .await?;
+    stage.api.delete(&format!("{services}/nginx")).await?;
     Ok(())
 }

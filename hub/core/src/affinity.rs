@@ -1,6 +1,6 @@
 //! Does a cluster satisfy a cluster affinity? The same rule serves placements, static weights and override rules.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::cluster::Cluster;
@@ -104,21 +104,14 @@ fn check_fields(cluster: &Cluster, selector: &FieldSelector) -> Result<(), Misma
     Ok(())
 }
 
-fn field_of<'c>(cluster: &'c Cluster, key: &str) -> Option<&'c str> {
+/// The value of a field of a cluster that an expression can name, other than zones. What is unknown is absent, not empty.
+pub fn field_of<'c>(cluster: &'c Cluster, key: &str) -> Option<&'c str> {
     let value = match key {
         "provider" => &cluster.provider,
         "region" => &cluster.region,
         _ => return None,
     };
     (!value.is_empty()).then_some(value.as_str())
-}
-
-/// The fields of a cluster an expression can name, other than zones. What is unknown is absent, not empty.
-pub fn fields_of(cluster: &Cluster) -> BTreeMap<&'static str, &str> {
-    ["provider", "region"]
-        .into_iter()
-        .filter_map(|key| Some((key, field_of(cluster, key)?)))
-        .collect()
 }
 
 /// Judges one expression on `zone` against the list of zones: In means that they have one in common, NotIn that they have

@@ -69,8 +69,8 @@ fn forbidden(resource: &Resource, object: Option<&Value>, why: &str) -> StatusEr
 
 const BINDING: &str = "bindings are made by the hub from templates and policies: change those";
 
-/// What clients may write to a binding: `spec.suspension.scheduling`, `spec.rescheduleTriggeredAt`, and labels and
-/// annotations that are not the hub's; under another scheduler's name also `spec.clusters` and the status.
+/// What clients may write to a binding: `spec.suspension.scheduling`, `spec.rescheduleTriggeredAt`, `suppressDeletion` of an
+/// eviction task (the decision what becomes of an old copy under purge mode Never), and labels and annotations that are not the hub's; under another scheduler's name also `spec.clusters` and the status.
 fn binding(
     resource: &Resource,
     wish: Wish,
@@ -89,6 +89,12 @@ fn binding(
                 let mut spec = object["spec"].clone();
                 if let Some(spec) = spec.as_object_mut() {
                     spec.remove("rescheduleTriggeredAt");
+                    let tasks = spec.get_mut("gracefulEvictionTasks");
+                    for task in tasks.and_then(Value::as_array_mut).into_iter().flatten() {
+                        if let Some(task) = task.as_object_mut() {
+                            task.remove("suppressDeletion");
+                        }
+                    }
                     if is_foreign {
                         spec.remove("clusters");
                     }

@@ -24,6 +24,7 @@ pub mod liveness;
 pub mod matching;
 pub mod names;
 pub mod naming;
+pub mod networking;
 pub mod openapi;
 pub mod overrides;
 pub mod ownership;

@@ -1,7 +1,7 @@
 //! The stored part of a binding's status: what scheduling and rendering said. What clusters report is never stored here;
 //! the view adds it when read.
 
-use hub_core::plan::TemplatePlan;
+use hub_core::plan::{AFFINITY_GROUP_ANNOTATION, OBSERVED_GROUP, TemplatePlan};
 use hub_core::schedule::outcome::{self, Noted};
 use serde_json::{Value, json};
 use shared::reason::Reason;
@@ -12,6 +12,8 @@ use crate::clock;
 
 /// The condition of a binding that some cluster's manifest could not be made: it names cluster, policy and path.
 const RENDERED: &str = "Rendered";
+/// The condition of a binding that a copy is to be moved away and has no other place.
+const MOVED: &str = "Moved";
 
 fn condition<'a>(status: &'a Value, of_type: &str) -> Option<&'a Value> {
     let all = status["conditions"].as_array().into_iter().flatten();
@@ -39,8 +41,16 @@ pub(super) fn with_conditions(mut object: Value, former: Option<&Value>, plan: &
         };
         let generation = generation_after(&object, former);
         object["status"] = outcome::status(old_status, generation, &noted, &now);
+        let group = object["metadata"]["annotations"][AFFINITY_GROUP_ANNOTATION].clone();
+        if let Some(status) = object["status"].as_object_mut() {
+            match group {
+                Value::String(group) => status.insert(OBSERVED_GROUP.to_owned(), json!(group)),
+                _ => status.remove(OBSERVED_GROUP),
+            };
+        }
     }
     rendered(&mut object, old_status, plan, &now);
+    moved(&mut object, old_status, plan, &now);
     object
 }
 
@@ -56,27 +66,63 @@ fn rendered(object: &mut Value, old_status: &Value, plan: &TemplatePlan, now: &s
                 )
         })
         .collect();
-    let old = condition(old_status, RENDERED);
-    let (word, reason, message) = match failed.first() {
-        Some(first) => {
-            let each = failed.iter().map(|note| {
-                let cluster = note.cluster.as_deref().unwrap_or_default();
-                format!("{cluster} keeps what it has: {}", note.message)
-            });
-            let all: String = each.collect::<Vec<_>>().join("; ");
-            let text: String = all.chars().take(limits::CONDITION_MESSAGE).collect();
-            ("False", first.reason.code(), text)
-        }
-        // Whoever waits for it to be mended sees it turn; who never had it is not told.
-        None if old.is_some() => (
-            "True",
-            "Rendered",
-            "every cluster's manifest could be made".to_owned(),
+    let told = failed.first().map(|first| {
+        let each = failed.iter().map(|note| {
+            let cluster = note.cluster.as_deref().unwrap_or_default();
+            format!("{cluster} keeps what it has: {}", note.message)
+        });
+        (first.reason.code(), each.collect::<Vec<_>>().join("; "))
+    });
+    let mended = ("Rendered", "every cluster's manifest could be made");
+    trouble(
+        object,
+        RENDERED,
+        condition(old_status, RENDERED),
+        told,
+        mended,
+        now,
+    );
+}
+
+/// Copies that are to be moved away and have no other place.
+fn moved(object: &mut Value, old_status: &Value, plan: &TemplatePlan, now: &str) {
+    let held: Vec<_> = plan
+        .notes
+        .iter()
+        .filter(|note| note.reason == Reason::NoReplacement)
+        .collect();
+    let told = held.first().map(|first| {
+        let each = held.iter().map(|note| match &note.cluster {
+            Some(cluster) => format!("{cluster}: {}", note.message),
+            None => note.message.clone(),
+        });
+        (first.reason.code(), each.collect::<Vec<_>>().join("; "))
+    });
+    let mended = ("NothingWaits", "no copy waits to be moved away");
+    trouble(object, MOVED, condition(old_status, MOVED), told, mended, now);
+}
+
+/// A condition that only who ever had the trouble is told of: False with reason and message, True once it is mended.
+fn trouble(
+    object: &mut Value,
+    of_type: &str,
+    old: Option<&Value>,
+    told: Option<(&str, String)>,
+    mended: (&str, &str),
+    now: &str,
+) {
+    let (word, reason, message) = match told {
+        Some((reason, text)) => (
+            "False",
+            reason,
+            text.chars().take(limits::CONDITION_MESSAGE).collect(),
         ),
+        // Whoever waits for it to be mended sees it turn; who never had it is not told.
+        None if old.is_some() => ("True", mended.0, mended.1.to_owned()),
         None => return,
     };
     let new = json!({
-        "type": RENDERED, "status": word, "reason": reason, "message": message,
+        "type": of_type, "status": word, "reason": reason, "message": message,
         "lastTransitionTime": since(old, word, now),
     });
     if !object["status"].is_object() {
@@ -86,7 +132,7 @@ fn rendered(object: &mut Value, old_status: &Value, plan: &TemplatePlan, now: &s
         object["status"]["conditions"] = json!([]);
     }
     if let Some(conditions) = object["status"]["conditions"].as_array_mut() {
-        conditions.retain(|condition| condition["type"] != RENDERED);
+        conditions.retain(|condition| condition["type"] != of_type);
         conditions.push(new);
     }
 }

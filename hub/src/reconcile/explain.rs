@@ -84,6 +84,10 @@ pub fn explain(
     let world = reconciler.read_world()?;
     let mut names = reconciler.neighbours(former.as_ref());
     let (required, used) = reconciler.around(&world, &template);
+    let look = match (&binding, &former) {
+        (Some(binding), Some(former)) => reconciler.look_at_copies(binding, former, &world)?,
+        _ => None,
+    };
     let previous = Previous {
         binding: former.as_ref(),
         held: &held,
@@ -91,6 +95,7 @@ pub fn explain(
             required: &required,
             used: used.as_ref(),
         },
+        copies: look.as_ref().map(|look| &look.seen),
     };
     let plan = plan_template(&world, &template, previous, &*reconciler.interpreter, &mut names);
     let (assessed, unit) = assess_template(

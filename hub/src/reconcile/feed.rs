@@ -38,11 +38,15 @@ impl Reconciler {
                     note = notes.next() => match note {
                         None => return,
                         Some(Note::Binding(binding)) if is_of_quota(&binding) => self.quotas.mark([()]),
-                        Some(Note::Binding(binding)) => self.bindings.mark([binding]),
+                        Some(Note::Binding(binding)) => {
+                            self.copies_reported(&binding);
+                            self.bindings.mark([binding]);
+                        }
                         Some(Note::Cluster(_)) => self.clusters.mark([()]),
                         Some(Note::Set(_)) => {}
                         Some(Note::Everything) => {
                             self.bindings.mark_all();
+                            self.reported.mark_all();
                             self.clusters.mark([()]);
                             self.quotas.mark([()]);
                         }
@@ -60,6 +64,10 @@ impl Reconciler {
         match (group, plural) {
             ("apps.karmada.io", "workloadrebalancers") => self.rebalancers.mark([()]),
             ("policy.karmada.io", "federatedresourcequotas") => self.quotas.mark([()]),
+            ("networking.karmada.io", _) => self.services.mark([()]),
+            ("policy.karmada.io", "clustertaintpolicies") | ("cluster.karmada.io", "clusters") => {
+                self.tainting.mark([()]);
+            }
             _ => {}
         }
         if is_binding {

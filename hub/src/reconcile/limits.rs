@@ -26,6 +26,10 @@ pub(super) const REBALANCE_PAUSE: Duration = Duration::from_millis(200);
 pub(super) const QUOTAS_PAUSE: Duration = Duration::from_millis(500);
 /// Longest message of a condition.
 pub(super) const CONDITION_MESSAGE: usize = 1_024;
+/// Bindings whose copies are watched for failover; more are looked at by the full pass only.
+pub(super) const WATCHED_BINDINGS: usize = 100_000;
+/// A copy that nothing can replace is looked at again after this.
+pub(super) const FAILOVER_RETRY_MS: u64 = 30_000;
 /// Templates planned before their plans are carried out.
 pub(super) const PLANNED_TOGETHER: usize = 64;
 /// Plans carried out at the same time; they share the store's transactions.

@@ -47,6 +47,7 @@ impl Reconciler {
         let known = last.known.iter().map(|(cluster, heard)| (cluster, *heard));
         for turned in self.presence.turn(known, now) {
             self.record_ready(turned).await?;
+            self.tainting.mark([()]);
         }
         let grace = self.settings.status_grace;
         let beyond: BTreeSet<ClusterName> = last
@@ -61,6 +62,10 @@ impl Reconciler {
                 .mark(targets.into_iter().map(|target| target.binding));
         }
         last.dark = beyond;
+        if let Err(error) = self.taints_turn().await {
+            self.tainting.mark([()]);
+            return Err(error);
+        }
         Ok(())
     }
 

@@ -6,6 +6,8 @@
 //! - *liveness* looks who is there and records the condition Ready.
 //!
 //! - *rebalance* carries out WorkloadRebalancers;
+//! - *failover* has templates planned again whose copies may have to move;
+//! - *services* says of multi-cluster services what is not done for them;
 //! - *quotas* keeps the status of federated quotas, and sends their static assignments.
 //!
 //! Another one, *feed*, follows the store's history and marks what changed. Marks may be lost: every start and a timer
@@ -17,6 +19,7 @@ mod dirty;
 mod events;
 mod explain;
 mod explain_policy;
+mod failover;
 mod feed;
 mod limits;
 mod liveness;
@@ -28,8 +31,10 @@ mod presence;
 mod quotas;
 mod rebalance;
 mod render;
+mod services;
 mod status;
 mod steer;
+mod taints;
 mod waiting;
 mod world;
 
@@ -41,6 +46,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use hub_core::failover::step;
 use hub_core::liveness::Thresholds;
 use interpreter::Customized;
 use shared::ids::ObjectKey;
@@ -67,6 +73,10 @@ pub struct Settings {
     pub skipped_namespaces: Vec<String>,
     /// `--federated-quota-enforcement`: quotas hold scheduling back, not only show what is used.
     pub quotas_enforced: bool,
+    /// `--taint-unreachable`: a cluster that is not Ready gets a NoSchedule taint.
+    pub taint_unreachable: bool,
+    /// How copies are moved away from trouble.
+    pub failover: step::Settings,
     /// Everything is looked at again this often.
     pub resync_every: Duration,
     /// How long a cluster must be back or away before its condition says so.
@@ -79,6 +89,8 @@ impl Default for Settings {
             status_grace: limits::STATUS_GRACE,
             skipped_namespaces: Vec::new(),
             quotas_enforced: true,
+            taint_unreachable: false,
+            failover: step::Settings::default(),
             resync_every: limits::RESYNC_EVERY,
             thresholds: Thresholds::default(),
         }
@@ -106,6 +118,14 @@ pub struct Reconciler {
     clusters: Dirty<()>,
     /// WorkloadRebalancers changed.
     rebalancers: Dirty<()>,
+    /// Multi-cluster services changed.
+    services: Dirty<()>,
+    /// What taints of clusters follow from changed.
+    tainting: Dirty<()>,
+    /// Bindings that failover concerns.
+    watches: failover::Watches,
+    /// Those of them that clusters reported about.
+    reported: Dirty<BindingRef>,
     /// Federated quotas, or what they count, changed.
     quotas: Dirty<()>,
     /// Policies, clusters or what clusters serve may differ from the world last read.
@@ -153,6 +173,10 @@ impl Reconciler {
             bindings: Dirty::default(),
             clusters: Dirty::default(),
             rebalancers: Dirty::default(),
+            services: Dirty::default(),
+            tainting: Dirty::default(),
+            watches: failover::Watches::default(),
+            reported: Dirty::default(),
             quotas: Dirty::default(),
             world_changed: AtomicBool::new(true),
             room_changed: AtomicBool::new(false),
@@ -180,6 +204,8 @@ impl Reconciler {
             () = self.plan_forever() => {}
             () = self.status_forever() => {}
             () = self.liveness_forever() => {}
+            () = self.failover_forever() => {}
+            () = self.services_forever() => {}
             () = self.rebalance_forever() => {}
             () = self.quotas_forever() => {}
         }
@@ -189,6 +215,8 @@ impl Reconciler {
         self.mark_world();
         self.bindings.mark_all();
         self.clusters.mark([()]);
+        self.tainting.mark([()]);
+        self.services.mark([()]);
         self.rebalancers.mark([()]);
         self.quotas.mark([()]);
     }

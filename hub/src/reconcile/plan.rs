@@ -409,6 +409,10 @@ impl Reconciler {
         let required = planner.dependencies.required_by(&template.subject());
         let namespace = template.key.namespace.clone();
         let used = (!world.quotas(&namespace).is_empty()).then(|| planner.used.used(&namespace));
+        let look = match (&binding, &former) {
+            (Some(binding), Some(former)) => self.look_at_copies(binding, former, &world)?,
+            _ => None,
+        };
         let previous = Previous {
             binding: former.as_ref(),
             held: &held,
@@ -416,6 +420,7 @@ impl Reconciler {
                 required: &required,
                 used: used.as_ref(),
             },
+            copies: look.as_ref().map(|look| &look.seen),
         };
         let began = std::time::Instant::now();
         let plan = plan::plan_template(
@@ -437,6 +442,7 @@ impl Reconciler {
             namespace,
             name: plan.binding_name.clone(),
         };
+        self.watch_copies(&template_key(object), &binding, former.as_ref(), &plan, look);
         let is_over = plan
             .notes
             .iter()

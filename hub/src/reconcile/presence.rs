@@ -3,7 +3,7 @@
 //! The courier writes it, views and status read it. It is lost with the process on purpose: a hub that was away
 //! heard nobody, so silence is counted from its start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -74,6 +74,15 @@ impl Presence {
             None => now.since(self.started),
         };
         Duration::from_millis(silent)
+    }
+
+    /// Clusters that are silent now.
+    pub fn silent(&self, now: Millis) -> BTreeSet<ClusterName> {
+        let table = self.table();
+        let silent = table
+            .iter()
+            .filter(|(_, watched)| watched.presence.silent_since(self.started, now).is_some());
+        silent.map(|(cluster, _)| cluster.clone()).collect()
     }
 
     /// Looks at every enrolled cluster, forgets the others, and answers those whose condition changed. `known`:

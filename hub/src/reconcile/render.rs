@@ -81,6 +81,8 @@ pub fn rendering(
             required: &required,
             used: used.as_ref(),
         },
+        // What would be sent now, with the copies where they are.
+        copies: None,
     };
     let mut names = NameIndex::default();
     let plan = plan_template(

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use hub_core::cluster::Cluster;
+use hub_core::estimate::nodes;
 use hub_core::plan::World;
 use hub_core::templates;
 use hub_core::view::LAST_SEEN;
@@ -50,7 +51,7 @@ impl Reconciler {
             Some(known) if !changed && !room => Ok(known),
             Some(known) if !changed => self
                 .read_clusters()
-                .map(|clusters| Arc::new(known.with_clusters(clusters.iter().map(Cluster::read).collect())))
+                .map(|clusters| Arc::new(known.with_clusters(clusters)))
                 .inspect_err(|_| self.room_changed.store(true, Ordering::SeqCst)),
             _ => self
                 .read_world()
@@ -104,7 +105,8 @@ impl Reconciler {
         } else {
             Vec::new()
         };
-        let world = World::read(&propagation, &overrides, &clusters, skipped)
+        let world = World::read(&propagation, &overrides, [], skipped)
+            .with_clusters(clusters)
             .with_quotas(&quotas)
             .with_priority_classes(&values(classes));
         for (policy, problem) in world.unreadable() {
@@ -114,7 +116,7 @@ impl Reconciler {
     }
 
     /// The Cluster objects with what their agents reported, and when they were last heard.
-    fn read_clusters(&self) -> Result<Vec<Value>, StoreError> {
+    fn read_clusters(&self) -> Result<Vec<Cluster>, StoreError> {
         let stored = self
             .store
             .list(&ResourceId::new("cluster.karmada.io", "clusters"), None);
@@ -124,7 +126,7 @@ impl Reconciler {
         let clusters = stored.items.iter().map(|item| {
             let mut cluster = item.value();
             let Some(row) = by_name.get(item.name.as_str()) else {
-                return cluster;
+                return Cluster::read(&cluster);
             };
             let mut set = |path: &[&str], value: Value| shared::object::set(&mut cluster, path, value);
             // What a cluster says is a view, not part of the stored object.
@@ -137,7 +139,10 @@ impl Reconciler {
             if let Some(seen) = row.last_seen {
                 set(&["metadata", "annotations", LAST_SEEN], json!(seen.rfc3339()));
             }
-            cluster
+            Cluster {
+                nodes: row.facts.room.as_ref().and_then(nodes::of_room),
+                ..Cluster::read(&cluster)
+            }
         });
         Ok(clusters.collect())
     }
@@ -187,6 +192,12 @@ pub(super) fn room_facts(rows: &[ClusterRow]) -> BTreeMap<String, u64> {
             (&capacity.allocatable, &capacity.allocated, &capacity.allocating).hash(&mut hasher);
             for model in &capacity.models {
                 (model.grade, model.count).hash(&mut hasher);
+            }
+            if let Some(room) = &row.facts.room {
+                (&room.resources, &room.labels, room.more).hash(&mut hasher);
+                for node in &room.nodes {
+                    (node.count, &node.free, &node.labels, &node.taints).hash(&mut hasher);
+                }
             }
             Some((row.cluster.to_string(), hasher.finish()))
         })

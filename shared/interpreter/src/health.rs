@@ -27,12 +27,8 @@ impl Health {
     }
 }
 
-/// Health of a member object. A kind without a rule is healthy only once applied (design, section 7).
-pub fn health_of(interpreter: &dyn Interpreter, object: &Value, applied: bool) -> Health {
-    judged(interpreter, object, applied).0
-}
-
-/// The same, and why a rule could not say, if it could not.
+/// Health of a member object, and why a rule could not say, if it could not. A kind without a rule is healthy only once
+/// applied (design, section 7).
 pub fn judged(
     interpreter: &dyn Interpreter,
     object: &Value,
@@ -65,14 +61,14 @@ mod tests {
     #[test]
     fn a_kind_without_rule_is_healthy_only_once_applied() {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap"});
-        assert_eq!(health_of(&Native::default(), &map, true), Health::Healthy);
-        assert_eq!(health_of(&Native::default(), &map, false), Health::Unknown);
+        assert_eq!(judged(&Native::default(), &map, true).0, Health::Healthy);
+        assert_eq!(judged(&Native::default(), &map, false).0, Health::Unknown);
     }
 
     #[test]
     fn a_rule_that_fails_is_unknown() {
         let bad = json!({"apiVersion": "apps/v1", "kind": "Deployment", "status": "bad"});
-        assert_eq!(health_of(&Native::default(), &bad, true), Health::Unknown);
+        assert_eq!(judged(&Native::default(), &bad, true).0, Health::Unknown);
     }
 
     #[test]
@@ -82,11 +78,11 @@ mod tests {
                    "status": {"conditions": [{"type": kind, "status": "True"}]}})
         };
         assert_eq!(
-            health_of(&Native::default(), &job("Failed"), true),
+            judged(&Native::default(), &job("Failed"), true).0,
             Health::Unhealthy
         );
         assert_eq!(
-            health_of(&Native::default(), &job("Complete"), true),
+            judged(&Native::default(), &job("Complete"), true).0,
             Health::Healthy
         );
     }

@@ -24,7 +24,7 @@ pub use customization::{CUSTOMIZATION_GROUP, CUSTOMIZATION_KIND, Customization, 
 pub use customized::Customized;
 pub use defaults::effective;
 pub use error::InterpretError;
-pub use health::{Health, health_of, judged};
+pub use health::{Health, judged};
 pub use native::Native;
 pub use retained::{RetainHints, effective_desired, owned_part};
 pub use types::{

@@ -4,16 +4,19 @@
 //! A case that the way of a user cannot produce (a former result out of nowhere, a switched-off feature, a kind that
 //! the hub does not serve) counts as unsupported, never as passed.
 
+mod placing;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use hub_core::divide::TieRule;
+use hub_core::policy::{self, Operation, Request, Switches};
 use serde_json::{Map, Value, json};
 use shared::wire::{ApiEnablement, Capacity, ModelCount};
 
-use super::cases::{self, Case, CaseSet};
+use super::adapters::Existing;
+use super::cases::{self, Case, CaseSet, Compare};
 use super::{Answer, Deviations, Report, SetResult, Verdict, compare, matches};
 use crate::simulated::agents::Clusters;
 use crate::simulated::hub::{Api, Hub};
@@ -22,8 +25,6 @@ use crate::simulated::hub::{Api, Hub};
 const PLANNED: Duration = Duration::from_secs(20);
 /// How long clusters may take to join and report.
 const REPORTED: Duration = Duration::from_secs(60);
-/// Tries for a uid by which ties fall as in the case.
-const UID_TRIES: usize = 24;
 
 /// A hub with the clusters of some cases.
 struct Place {
@@ -73,7 +74,7 @@ async fn run_in(folder: &Path, cases: &Path, globs: &[String], deviations: &Devi
             let clusters: Value = serde_json::from_str(&clusters)?;
             if !cases.iter().any(|case| supported(case)) {
                 cases.iter().for_each(|case| {
-                    result.count(case, Verdict::Unsupported, deviations.reason(&name, &case.name));
+                    result.count(case, Verdict::Unsupported, None);
                 });
                 continue;
             }
@@ -90,7 +91,12 @@ async fn run_in(folder: &Path, cases: &Path, globs: &[String], deviations: &Devi
                     },
                     Err(error) => Verdict::Failed(format!("{error:#}")),
                 };
-                result.count(case, verdict, deviations.reason(&name, &case.name));
+                let listed = match verdict {
+                    // What cannot be brought about through a hub is no deviation.
+                    Verdict::Unsupported => None,
+                    _ => deviations.reason(&name, &case.name),
+                };
+                result.count(case, verdict, listed);
             }
         }
         report.sets.push(result);
@@ -102,9 +108,16 @@ fn is_for_hubs(set: &str) -> bool {
     set.starts_with("scheduler/schedule-") || set.starts_with("overrides/") || set.starts_with("validation/")
 }
 
-/// What of a case a user can see: a condition tells the kind of an error, not the code it has inside.
+/// What of a case a user can see: a condition tells the kind of an error, not the code it has inside; a Work has no empty
+/// lists and maps; a binding keeps the order of the clusters that it had.
 fn visible(case: &Case) -> Case {
     let mut case = case.clone();
+    if case.op == "override" {
+        case.compare = Compare::IgnoreEmpty;
+    }
+    if case.op == "schedule" && items(&case.input["spec"]["clusters"]).next().is_some() {
+        case.compare = Compare::Set;
+    }
     if let Some(error) = case.expect.get_mut("error").and_then(Value::as_object_mut) {
         error.remove("code");
     }
@@ -126,7 +139,21 @@ fn supported(case: &Case) -> bool {
     match case.op.as_str() {
         "schedule" => {
             let spec = &input["spec"];
-            let known = ["placement", "replicaRequirements", "replicas", "resource"];
+            let known = [
+                "placement",
+                "replicaRequirements",
+                "replicas",
+                "resource",
+                "clusters",
+                "rescheduleTriggeredAt",
+            ];
+            // What another scheduler wrote on the binding before.
+            let former = ["lastScheduledTime", "schedulerObservingAffinityName"];
+            let status = input["status"].as_object().into_iter().flatten();
+            // A Deployment always says what a replica needs.
+            let is_whole = spec["resource"]["kind"] != "Deployment"
+                || spec["replicas"].as_i64().unwrap_or(0) > 0
+                || spec["replicaRequirements"].is_object();
             let only_known = spec
                 .as_object()
                 .is_some_and(|spec| spec.keys().all(|key| known.contains(&key.as_str())));
@@ -137,7 +164,8 @@ fn supported(case: &Case) -> bool {
                 .is_none_or(|r| r.keys().all(|key| key == "resourceRequest"));
             only_known
                 && requests_only
-                && plain(&input["status"])
+                && is_whole
+                && status.into_iter().all(|(key, _)| former.contains(&key.as_str()))
                 && plain(&input["featureGates"])
                 && input["emptyWorkloadPropagation"] != true
                 && input["otherBindings"].is_null()
@@ -158,9 +186,28 @@ fn supported(case: &Case) -> bool {
             kinds.contains(&text(&input["kind"]))
                 && input["operation"] == "CREATE"
                 && switches.iter().all(|s| s.is_null())
+                && !is_filled_in(input)
         }
         _ => false,
     }
+}
+
+/// Is what the case wants refused filled in before anybody judges it? Then nobody can bring it about through the API.
+fn is_filled_in(input: &Value) -> bool {
+    let existing = Existing(&Value::Null);
+    let request = Request {
+        kind: text(&input["kind"]),
+        operation: Operation::Create,
+        namespace: text(&input["namespace"]),
+        old: None,
+        switches: Switches::default(),
+        stored: &existing,
+        now: 0,
+    };
+    let holds = |object: &Value| policy::validate(&request, object).is_ok();
+    let mut filled = input["object"].clone();
+    policy::mutate(&request, &mut filled, &mut || "made-by-the-test".to_owned());
+    !holds(&input["object"]) && holds(&filled)
 }
 
 /// A cluster that a token and a report can bring about.
@@ -323,90 +370,6 @@ impl Place {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         self.api.post("/api/v1/namespaces", &namespace).await?;
         Ok(name)
-    }
-
-    /// A template of the case's resource; again until ties fall by its uid as by the case's.
-    async fn template(&self, namespace: &str, spec: &Value) -> Result<Value> {
-        let resource = &spec["resource"];
-        let mut object = json!({
-            "apiVersion": resource["apiVersion"], "kind": resource["kind"],
-            "metadata": {"name": resource["name"], "namespace": namespace},
-        });
-        if resource["kind"] == "Deployment" {
-            let labels = json!({"app": resource["name"]});
-            let mut container = json!({"name": "main", "image": "example.com/main:1"});
-            let requests = &spec["replicaRequirements"]["resourceRequest"];
-            if requests.is_object() {
-                container["resources"] = json!({"requests": requests});
-            }
-            object["spec"] = json!({
-                "replicas": spec["replicas"].as_i64().unwrap_or(0), "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-            });
-        }
-        let (root, plural) = plural(&object).context("a kind that is not applied here")?;
-        let path = format!("{root}/namespaces/{namespace}/{plural}");
-        let wanted = TieRule::for_uid(text(&resource["uid"]));
-        for _ in 0..UID_TRIES {
-            let made = self.api.post(&path, &object).await?;
-            if TieRule::for_uid(text(&made["metadata"]["uid"])) == wanted {
-                return Ok(made);
-            }
-            self.api
-                .delete(&format!("{path}/{}", text(&resource["name"])))
-                .await?;
-        }
-        bail!("no uid by which ties fall as in the case")
-    }
-
-    async fn schedule(&mut self, case: &Case) -> Result<Option<Answer>> {
-        let spec = &case.input["spec"];
-        let namespace = self.namespace().await?;
-        let template = self.template(&namespace, spec).await?;
-        let policy = json!({
-            "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
-            "metadata": {"name": "case", "namespace": namespace},
-            "spec": {"placement": spec["placement"], "resourceSelectors": [
-                {"apiVersion": template["apiVersion"], "kind": template["kind"], "name": template["metadata"]["name"]}]},
-        });
-        let policies = format!("{POLICIES}/namespaces/{namespace}/propagationpolicies");
-        if self.api.try_post(&policies, &policy).await?.is_err() {
-            // The reference's scheduler takes what its own admission would refuse.
-            return Ok(None);
-        }
-        let binding = self.scheduled(&namespace).await?;
-        let condition = items(&binding["status"]["conditions"]).find(|c| c["type"] == "Scheduled");
-        let condition = condition.cloned().unwrap_or_default();
-        if condition["status"] == "True" {
-            let rows: Vec<Value> = items(&binding["spec"]["clusters"]).cloned().collect();
-            return Ok(Some(Answer::Result(json!({"targets": rows}))));
-        }
-        let kind = match text(&condition["reason"]) {
-            "NoClusterFit" => "NoFit",
-            "Unschedulable" => "Unschedulable",
-            _ => "Other",
-        };
-        Ok(Some(Answer::Error { kind, code: "" }))
-    }
-
-    /// The only binding of a namespace, once it was scheduled.
-    async fn scheduled(&self, namespace: &str) -> Result<Value> {
-        let path = format!("/apis/work.karmada.io/v1alpha2/namespaces/{namespace}/resourcebindings");
-        let began = Instant::now();
-        loop {
-            let list = self.api.get(&path).await?;
-            let mut bindings = items(&list["items"]);
-            let scheduled = |binding: &&Value| {
-                items(&binding["status"]["conditions"]).any(|condition| condition["type"] == "Scheduled")
-            };
-            if let Some(binding) = bindings.find(scheduled) {
-                return Ok(binding.clone());
-            }
-            if began.elapsed() > PLANNED {
-                bail!("no binding was scheduled: {list}");
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
     }
 
     async fn overridden(&mut self, case: &Case) -> Result<Option<Answer>> {

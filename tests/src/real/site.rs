@@ -30,7 +30,21 @@ impl Site {
     /// # Errors
     /// When the member does not come up or the join is refused.
     pub fn join(folder: &Path, name: &str, hub: &Hub, token_options: &[&str]) -> Result<Self> {
-        let member = Scoped::up(name, 2)?;
+        Self::join_member(folder, name, name, hub, token_options)
+    }
+
+    /// The same for a cluster that is called `name` on the hub and `member` on this machine.
+    ///
+    /// # Errors
+    /// As [`Site::join`].
+    pub fn join_member(
+        folder: &Path,
+        member: &str,
+        name: &str,
+        hub: &Hub,
+        token_options: &[&str],
+    ) -> Result<Self> {
+        let member = Scoped::up(member, 2)?;
         member.proxy().link(hub.address())?;
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder)?;

@@ -130,15 +130,7 @@ impl Hub {
     /// # Errors
     /// The kubeconfig cannot be used.
     pub async fn client(&self) -> Result<Api> {
-        let mut read = Kubeconfig::read_from(self.data.join("admin.kubeconfig"))?;
-        let server = format!("https://{}", self.address()?);
-        for cluster in &mut read.clusters {
-            if let Some(cluster) = &mut cluster.cluster {
-                cluster.server = Some(server.clone());
-            }
-        }
-        let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
-        Ok(Api(Client::try_from(config)?))
+        Api::of(&self.kubeconfig()?).await
     }
 }
 
@@ -156,6 +148,16 @@ pub struct Refused {
 pub struct Api(Client);
 
 impl Api {
+    /// A client by a kubeconfig.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
+    pub async fn of(kubeconfig: &Path) -> Result<Self> {
+        let read = Kubeconfig::read_from(kubeconfig)?;
+        let config = Config::from_custom_kubeconfig(read, &KubeConfigOptions::default()).await?;
+        Ok(Self(Client::try_from(config)?))
+    }
+
     /// Creates an object.
     ///
     /// # Errors

@@ -6,6 +6,8 @@ use interpreter::NodeClaim;
 use serde::Deserialize;
 use serde_json::Value;
 use shared::grading::amount;
+use shared::object::Quantity;
+use shared::wire::{NodeRoom, Room};
 
 use super::first_fit::{self, Scale};
 use super::{Component, Resources};
@@ -14,6 +16,9 @@ use crate::policy::{Requirement, Toleration};
 
 /// Taint that a node which takes no pods stands for.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// Pods of a node whose slots are not told.
+const PODS_MAX: i64 = 1_000_000;
 
 /// A node as a cluster reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +35,48 @@ pub struct Node {
     pub free: Resources,
     /// Free pod slots.
     pub free_pods: i64,
+    /// How many other nodes look the same; they count like this one.
+    pub others: u32,
+}
+
+/// The nodes that an agent told of, by groups that look the same. `None`: it named only a part of them, so that sums say
+/// more.
+pub fn of_room(room: &Room) -> Option<Vec<Node>> {
+    if room.more > 0 {
+        return None;
+    }
+    let group = |group: &NodeRoom| -> Option<Node> {
+        let mut node = Node {
+            others: group.count.checked_sub(1)?,
+            free_pods: PODS_MAX,
+            ..Node::default()
+        };
+        for (name, free) in room.resources.iter().zip(&group.free) {
+            let free = i64::try_from(*free).unwrap_or(i64::MAX);
+            match name.as_str() {
+                "pods" => node.free_pods = free,
+                "cpu" => {
+                    node.free.insert(name.clone(), Quantity::from_millis(free));
+                }
+                _ => {
+                    node.free.insert(name.clone(), Quantity::from_units(free));
+                }
+            }
+        }
+        let labels = group.labels.iter();
+        node.labels = labels
+            .filter_map(|at| room.labels.get(usize::try_from(*at).ok()?).cloned())
+            .collect();
+        let taint = |taint: &shared::wire::Taint| Taint {
+            key: taint.key.clone(),
+            value: taint.value.clone(),
+            effect: taint.effect.clone(),
+            added: None,
+        };
+        node.taints = group.taints.iter().map(taint).collect();
+        Some(node)
+    };
+    Some(room.nodes.iter().filter_map(group).collect())
 }
 
 /// A node affinity as a pod template has it.
@@ -138,13 +185,17 @@ pub fn replicas(nodes: &[Node], requests: &Resources, claim: Option<&NodeClaim>)
     nodes
         .iter()
         .filter(|node| matches(node, claim))
-        .map(on_one)
+        .map(|node| on_one(node).saturating_mul(i64::from(node.others) + 1))
         .fold(0_i64, i64::saturating_add)
 }
 
 /// Complete sets that fit, at most `most`: first fit over the nodes in the order given.
 pub fn sets(nodes: &[Node], components: &[Component], most: i64) -> i64 {
-    let nodes = &nodes[..nodes.len().min(first_fit::NODES_MAX)];
+    let nodes: Vec<&Node> = nodes
+        .iter()
+        .flat_map(|node| std::iter::repeat_n(node, node.others as usize + 1))
+        .take(first_fit::NODES_MAX)
+        .collect();
     let requests: Vec<Resources> = components.iter().map(|one| counted(&one.requests)).collect();
     let scale = Scale::of(&requests);
     let mut bins: Vec<_> = nodes

@@ -98,6 +98,56 @@ fn a_gigabyte_is_the_same_in_both_notations() {
     assert_eq!(sets(&cluster, &worker("1073741824"), &[]), 4);
 }
 
+/// Turns red when groups of nodes count as one node, when labels or taints of a group are lost, or when a report that names
+/// only a part of the nodes is taken for the whole.
+#[test]
+fn nodes_that_look_alike_count_one_by_one() {
+    use shared::wire::{NodeRoom, Room};
+    let group = |count, cpu, labels: &[u32]| NodeRoom {
+        count,
+        free: vec![cpu, 4, 2],
+        labels: labels.to_vec(),
+        taints: vec![],
+    };
+    let mut room = Room {
+        resources: ["cpu", "pods", "nvidia.com/gpu"].map(str::to_owned).to_vec(),
+        labels: vec![("zone".to_owned(), "a".to_owned())],
+        nodes: vec![group(3, 2_500, &[0]), group(1, 8_000, &[])],
+        ..Room::default()
+    };
+    let nodes = nodes::of_room(&room).unwrap();
+    let cpu = resources(&json!({"cpu": "1"}));
+    // 2 on each of three, and four slots on the large one
+    assert_eq!(nodes::replicas(&nodes, &cpu, None), 10);
+    let in_a = interpreter::NodeClaim {
+        node_selector: [("zone".to_owned(), "a".to_owned())].into(),
+        ..interpreter::NodeClaim::default()
+    };
+    assert_eq!(nodes::replicas(&nodes, &cpu, Some(&in_a)), 6);
+    assert_eq!(
+        nodes::replicas(&nodes, &resources(&json!({"nvidia.com/gpu": "2"})), None),
+        4
+    );
+    let worker = [Component {
+        replicas: 2,
+        requests: resources(&json!({"cpu": "2"})),
+        ..Component::default()
+    }];
+    assert_eq!(
+        nodes::sets(&nodes, &worker, 99),
+        3,
+        "one on each of three, four on the large one"
+    );
+    room.nodes[0].taints.push(shared::wire::Taint {
+        key: "gpu".to_owned(),
+        value: String::new(),
+        effect: "NoSchedule".to_owned(),
+    });
+    assert_eq!(nodes::replicas(&nodes::of_room(&room).unwrap(), &cpu, None), 4);
+    room.more = 1;
+    assert_eq!(nodes::of_room(&room), None);
+}
+
 proptest! {
     #[test]
     fn what_is_said_to_fit_does_fit(cpu in 0_i64..64_000, used in 0_i64..64_000, request in 1_i64..4_000, pods in 0_i64..200) {

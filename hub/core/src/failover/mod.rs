@@ -8,6 +8,7 @@
 
 pub mod application;
 pub mod preserve;
+pub mod step;
 pub mod taint_rules;
 pub mod taints;
 pub mod tasks;

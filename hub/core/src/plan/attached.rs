@@ -193,6 +193,7 @@ impl Pass<'_> {
             suspension: suspension.as_ref(),
             preserve,
             binding: Some(&binding),
+            carried: None,
         };
         let wanted: Vec<(&Cluster, i64)> = wanted
             .into_iter()

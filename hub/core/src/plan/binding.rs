@@ -24,6 +24,8 @@ pub const CLUSTER_BINDING_ID_LABEL: &str = "clusterresourcebinding.karmada.io/pe
 pub const APPLIED_PLACEMENT_ANNOTATION: &str = "policy.karmada.io/applied-placement";
 /// Annotation with the affinity group of the last scheduling; the view shows it as `status.schedulerObservingAffinityName`.
 pub const AFFINITY_GROUP_ANNOTATION: &str = "fleet.pinnace.dev/affinity-group";
+/// Field of the status with the same.
+pub const OBSERVED_GROUP: &str = "schedulerObservingAffinityName";
 /// Annotation with the digest of the template that the works were rendered from; it tells a user's edit from a new status.
 pub const TEMPLATE_DIGEST_ANNOTATION: &str = "fleet.pinnace.dev/template-digest";
 
@@ -50,6 +52,10 @@ pub(super) struct Former {
     pub(super) evicted: Vec<String>,
     /// Those of them whose copy stays for now.
     pub(super) staying: Vec<String>,
+    /// Why it is moved away from each.
+    pub(super) tasks: Vec<EvictionTask>,
+    /// Nothing is moved there: silent clusters it is not assigned to.
+    pub(super) unavailable: Vec<String>,
     /// The placement it was scheduled by, as JSON.
     pub(super) applied_placement: Option<String>,
     pub(super) preserve: bool,
@@ -72,8 +78,12 @@ impl Former {
         let tasks: Vec<EvictionTask> = items("gracefulEvictionTasks")
             .filter_map(|task| EvictionTask::deserialize(task).ok())
             .collect();
-        let leaving = tasks.iter();
+        let (evicted, staying) = leaving(&tasks);
         Self {
+            evicted,
+            staying,
+            tasks,
+            unavailable: Vec::new(),
             claim: claim(labels, notes),
             shares: items("clusters")
                 .filter_map(|target| {
@@ -83,13 +93,11 @@ impl Former {
                     })
                 })
                 .collect(),
-            group: text(notes, AFFINITY_GROUP_ANNOTATION).map(str::to_owned),
+            // Another scheduler that had it before wrote its group into the status.
+            group: text(notes, AFFINITY_GROUP_ANNOTATION)
+                .or_else(|| text(&binding["status"], OBSERVED_GROUP))
+                .map(str::to_owned),
             suspension: serde_json::from_value(spec["suspension"].clone()).ok().flatten(),
-            evicted: leaving.clone().map(|task| task.from_cluster.clone()).collect(),
-            staying: leaving
-                .filter(|task| task.purge_mode != Some(PurgeMode::Directly))
-                .map(|task| task.from_cluster.clone())
-                .collect(),
             applied_placement: text(notes, APPLIED_PLACEMENT_ANNOTATION).map(str::to_owned),
             preserve: spec["preserveResourcesOnDeletion"] == true,
             asks_for_a_new_start: text(spec, "rescheduleTriggeredAt").is_some_and(|trigger| {
@@ -98,6 +106,15 @@ impl Former {
             }),
         }
     }
+}
+
+/// Clusters that tasks move a binding away from, and those of them whose copy stays for now.
+pub(super) fn leaving(tasks: &[EvictionTask]) -> (Vec<String>, Vec<String>) {
+    let names = |tasks: &mut dyn Iterator<Item = &EvictionTask>| -> Vec<String> {
+        tasks.map(|task| task.from_cluster.clone()).collect()
+    };
+    let stays = |task: &&EvictionTask| task.purge_mode != Some(PurgeMode::Directly);
+    (names(&mut tasks.iter()), names(&mut tasks.iter().filter(stays)))
 }
 
 /// The claim that labels and annotations note down.
@@ -192,6 +209,8 @@ pub(super) struct State<'a> {
     /// Was scheduled in this pass, so that placement and group are noted down.
     pub(super) noted: bool,
     pub(super) group: Option<&'a str>,
+    /// The tasks by which it is moved away from clusters; `None`: those on the binding stay.
+    pub(super) tasks: Option<&'a [EvictionTask]>,
     /// Each target has one whole set of components.
     pub(super) whole_sets: bool,
     /// The priority of the class that the policy names.
@@ -361,6 +380,13 @@ fn spec(binding: &mut Value, state: &State<'_>, edited: bool) {
         "failover",
         policy.failover.as_ref().map(|failover| json!(failover)),
     );
+    if let Some(tasks) = state.tasks {
+        set_or_remove(
+            spec,
+            "gracefulEvictionTasks",
+            (!tasks.is_empty()).then(|| json!(tasks)),
+        );
+    }
     set_or_remove(spec, "clusters", (!clusters.is_empty()).then(|| json!(clusters)));
     set_or_remove(
         spec,

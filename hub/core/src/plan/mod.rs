@@ -9,6 +9,7 @@ mod attached;
 mod binding;
 mod claims;
 mod lazy;
+mod moves;
 mod names;
 mod pass;
 mod steer;
@@ -27,7 +28,7 @@ use shared::set::{DeleteMode, Entry};
 
 pub use binding::{
     AFFINITY_GROUP_ANNOTATION, APPLIED_PLACEMENT_ANNOTATION, BINDING_ID_LABEL, CLUSTER_BINDING_ID_LABEL,
-    TEMPLATE_DIGEST_ANNOTATION, id_label, merge_suspension,
+    OBSERVED_GROUP, TEMPLATE_DIGEST_ANNOTATION, id_label, merge_suspension,
 };
 pub use claims::{ClaimNote, is_noted};
 pub use lazy::LAZY_SINCE_ANNOTATION;
@@ -39,6 +40,7 @@ use crate::dependencies::Referrer;
 use crate::divide::Share;
 use crate::estimate::Resources;
 use crate::explain::Unit;
+use crate::failover;
 use crate::fleet::Fleet;
 use crate::matching::{self, Passed, PassedOver, PolicyIndex};
 use crate::policy::{AnyOverridePolicy, AnyPropagationPolicy, PolicyRef};
@@ -191,6 +193,8 @@ pub struct Previous<'a> {
     pub held: &'a BTreeSet<ClusterName>,
     /// What other bindings mean for it.
     pub around: Around<'a>,
+    /// What its copies are like, if failover concerns it ([`failover::step::concerns`]); `None`: nothing is moved away.
+    pub copies: Option<&'a failover::step::Seen>,
 }
 
 /// What the bindings of other templates mean for one.
@@ -288,6 +292,8 @@ pub struct TemplatePlan {
     pub waits_for_peers: bool,
     /// It belongs to affinity groups and its clusters are others than before, which may help those that wait.
     pub moves_peers: bool,
+    /// Seconds until it must be planned again because time alone changes something; `None`: it does not.
+    pub look_again_s: Option<i64>,
     /// Among templates that wait to be planned, those of higher priority go first.
     pub priority: i64,
     /// Reasons for everything else.
@@ -311,6 +317,7 @@ impl TemplatePlan {
             waits_for: BTreeSet::new(),
             waits_for_peers: false,
             moves_peers: false,
+            look_again_s: None,
             priority: 0,
             notes: Vec::new(),
         }

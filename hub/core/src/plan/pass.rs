@@ -22,6 +22,7 @@ use crate::schedule::outcome::{self, Attempt};
 use crate::schedule::{self, ScheduleError, component, trigger};
 
 /// One pass over one template.
+#[derive(Clone, Copy)]
 pub(super) struct Pass<'a> {
     pub(super) world: &'a World,
     pub(super) template: &'a Template,
@@ -62,7 +63,8 @@ impl Pass<'_> {
         }
     }
 
-    pub(super) fn held_by(
+    /// Plans what a policy holds, with its copies where they are.
+    pub(super) fn placed_by(
         &self,
         policy: &AnyPropagationPolicy,
         names: &mut NameIndex,
@@ -144,6 +146,7 @@ impl Pass<'_> {
             shares: &plan.targets,
             noted: result.noted,
             group: result.group.as_deref(),
+            tasks: self.previous.copies.map(|_| self.former.tasks.as_slice()),
             whole_sets: result.whole_sets,
             priority: policy.spec.schedule_priority.as_ref().map(|_| plan.priority),
             suspension: suspension.as_ref(),
@@ -400,6 +403,7 @@ impl Pass<'_> {
             suspension: of_policy.and_then(|of| of.suspension),
             preserve: policy.is_some_and(|policy| policy.spec.preserve_resources_on_deletion == Some(true)),
             binding: of_policy.map(|of| of.binding),
+            carried: of_policy.and_then(|of| self.carried(targets, of.binding)),
         };
         render.all(&wanted, plan);
         // The old copy stays while the object is being moved away gracefully.

@@ -112,6 +112,7 @@ impl Wanted {
             observed_group: former.group.as_deref(),
             fresh: former.asks_for_a_new_start,
             evicted: &former.evicted,
+            unavailable: &former.unavailable,
             peers,
             empty_shares: EmptyShares::KeepAtZero,
         }

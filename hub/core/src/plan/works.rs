@@ -37,6 +37,8 @@ pub(super) struct Render<'a> {
     pub(super) suspension: Option<&'a Suspension>,
     pub(super) preserve: bool,
     pub(super) binding: Option<&'a Value>,
+    /// Labels of the copy that was given up, for the only new one.
+    pub(super) carried: Option<BTreeMap<String, String>>,
 }
 
 /// Why one cluster's manifest could not be made.
@@ -170,6 +172,9 @@ impl Render<'_> {
                 }
             })?;
             prune(&mut object);
+        }
+        for (key, value) in self.carried.iter().flatten() {
+            shared::object::set_label(&mut object, key, value);
         }
         let bytes = canonical(&object);
         if bytes.len() > CONTENT_BYTES_MAX {

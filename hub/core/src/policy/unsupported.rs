@@ -69,12 +69,9 @@ pub(super) fn warn(kind: Kind, request: &Request<'_>, object: &Value, warnings: 
             "the hub keeps this configuration and calls nobody yet; a ResourceInterpreterCustomization acts"
                 .to_owned(),
         ),
-        Kind::TaintPolicy => {
-            warnings.push("the hub keeps a ClusterTaintPolicy and does not act on it yet".to_owned());
-        }
         Kind::Service | Kind::Ingress => {
             warnings.push(format!(
-                "the hub keeps a {} and does not act on it yet",
+                "a {} is kept; the pod networks of the clusters are not joined, so it serves inside each cluster only",
                 request.kind
             ));
         }
@@ -83,9 +80,6 @@ pub(super) fn warn(kind: Kind, request: &Request<'_>, object: &Value, warnings: 
 }
 
 fn policy(spec: &Value, warnings: &mut Vec<String>) {
-    if is_set(&spec["failover"]) {
-        warnings.push("spec.failover: kept, and not acted upon yet".to_owned());
-    }
     let strategy = &spec["placement"]["replicaScheduling"];
     if strategy["replicaSchedulingType"] == "Duplicated" {
         for ignored in ["replicaDivisionPreference", "weightPreference"] {

@@ -42,7 +42,12 @@ impl<'a> Asked<'a> {
                 .iter()
                 .map(|share| (share.cluster.as_str(), share.replicas))
                 .collect(),
-            evicted: request.evicted.iter().map(String::as_str).collect(),
+            evicted: request
+                .evicted
+                .iter()
+                .chain(request.unavailable)
+                .map(String::as_str)
+                .collect(),
             affinity: affinity.map(Matcher::new),
             tiers: tiers
                 .unwrap_or_default()

@@ -65,6 +65,8 @@ pub struct Request<'a> {
     pub fresh: bool,
     /// Clusters the object is being moved away from.
     pub evicted: &'a [String],
+    /// Clusters that nothing is moved to.
+    pub unavailable: &'a [String],
     /// What workloads it belongs together with, or apart from, allow; `None`: it belongs to no group.
     pub peers: Option<&'a Peers>,
     /// What becomes of clusters whose share is zero.

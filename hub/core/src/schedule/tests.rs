@@ -61,6 +61,7 @@ fn ask<'a>(
         observed_group: None,
         fresh: false,
         evicted: &[],
+        unavailable: &[],
         peers: None,
         empty_shares: EmptyShares::Drop,
     }

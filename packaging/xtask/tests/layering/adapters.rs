@@ -21,23 +21,7 @@ const PRODUCT: &[&str] = &[
 const CALLED: &[&str] = &["hub_core", "interpreter", "agent_core", "shared"];
 
 /// Functions that no stage calls yet, with what they wait for. One that has got its caller must leave this list.
-const WAITING: &[(&str, &str)] = &[
-    (
-        "by_policies",
-        "taints by ClusterTaintPolicy: the failover reconciler",
-    ),
-    ("by_readiness", "taints by Ready: the failover reconciler"),
-    ("detect", "failover of applications: the failover reconciler"),
-    ("is_watched", "failover of applications: the failover reconciler"),
-    (
-        "new_result_is_healthy",
-        "graceful eviction: the failover reconciler",
-    ),
-    ("next_end", "graceful eviction: the failover reconciler"),
-    ("is_stuck", "descheduling: reports of unschedulable pods"),
-    ("fields_of", "the field report of selectors in `why`"),
-    ("health_of", "the health of a whole template in `why`"),
-];
+const WAITING: &[(&str, &str)] = &[("is_stuck", "descheduling: reports of unschedulable pods")];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -182,6 +182,7 @@ fn rates() -> Result<Vec<Rate>> {
                     observed_group: None,
                     fresh: false,
                     evicted: &[],
+                    unavailable: &[],
                     peers: None,
                     empty_shares: EmptyShares::KeepAtZero,
                 };

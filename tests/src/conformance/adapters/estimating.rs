@@ -196,6 +196,7 @@ fn node(one: &Value) -> Node {
         unschedulable: one["unschedulable"] == true,
         free: resources(&one["allocatable"]),
         free_pods: 0,
+        others: 0,
     }
 }
 

@@ -18,6 +18,8 @@ mod validation;
 
 use super::{Answer, Case, CaseSet};
 
+pub(super) use validation::Existing;
+
 /// Asks the function behind the operation of a case.
 pub(super) fn answer(set: &CaseSet, case: &Case) -> Answer {
     let is_status = matches!(

@@ -294,6 +294,7 @@ fn with_request<T>(input: &Value, ask: impl FnOnce(&Request<'_>) -> T) -> Option
             status["lastScheduledTime"].as_str(),
         ),
         evicted: &evicted,
+        unavailable: &[],
         peers: peers.as_ref(),
         empty_shares: if input["emptyWorkloadPropagation"] == true {
             EmptyShares::Keep

@@ -20,7 +20,10 @@ pub(super) fn answer(case: &Case) -> Answer {
     match case.op.as_str() {
         "clusterMatches" => cluster_matches(input),
         "extractClusterFields" => {
-            Answer::Result(json!({"fields": affinity::fields_of(&cluster(&input["cluster"]))}))
+            let cluster = cluster(&input["cluster"]);
+            let field = |key| Some((key, affinity::field_of(&cluster, key)?));
+            let fields: BTreeMap<&str, &str> = ["provider", "region"].into_iter().filter_map(field).collect();
+            Answer::Result(json!({"fields": fields}))
         }
         "matchZones" => match read::<Requirement>(&input["expression"]) {
             Some(requirement) => Answer::Result(

@@ -1,11 +1,11 @@
-//! The way back: health of a copy, liveness of a cluster, status of a binding. `interpreter::health_of`,
+//! The way back: health of a copy, liveness of a cluster, status of a binding. `interpreter::judged`,
 //! `hub_core::liveness`, `hub_core::aggregate`, `hub_core::view::binding`.
 
 use hub_core::aggregate::{self, Seen, Target};
 use hub_core::liveness::{self, Ready, Saved, Thresholds};
 use hub_core::naming;
 use hub_core::view::{self, WorkReport, WorkRow};
-use interpreter::{Health, Native, health_of};
+use interpreter::{Health, Native, judged};
 use serde_json::{Value, json};
 use shared::object;
 use shared::time::UnixSeconds;
@@ -29,7 +29,7 @@ pub(super) fn answer(case: &Case) -> Answer {
 }
 
 fn work_health(object: &Value) -> Answer {
-    Answer::Result(json!(health_of(&Native::default(), object, true).as_str()))
+    Answer::Result(json!(judged(&Native::default(), object, true).0.as_str()))
 }
 
 fn ready_threshold(input: &Value) -> Answer {
@@ -67,8 +67,8 @@ fn works(input: &Value) -> Answer {
                 && manifest["metadata"]["name"] == input["resource"]["name"]
         };
         if manifests.into_iter().flatten().find(is_it).is_none() {
-            // A row belongs to its object by key; it cannot be of another one.
-            return Answer::Unsupported;
+            // Rows are found by the key of their object: this one is of another.
+            continue;
         }
         targets.push(target(cluster, work, &input["resource"]));
     }

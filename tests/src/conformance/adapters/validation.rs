@@ -18,7 +18,7 @@ pub(super) fn answer(case: &Case) -> Answer {
 }
 
 /// The objects that a case says are stored already.
-pub(super) struct Existing<'a>(pub(super) &'a Value);
+pub(in crate::conformance) struct Existing<'a>(pub(in crate::conformance) &'a Value);
 
 impl Stored for Existing<'_> {
     fn list(&self, kind: &str, namespace: &str) -> Vec<Value> {

@@ -14,9 +14,11 @@ use crate::matching::PassedOver;
 use crate::schedule::outcome;
 
 mod attached;
+mod failing;
 mod lazy;
 mod properties;
 mod quotas;
+mod reports;
 mod room;
 mod workloads;
 
@@ -74,6 +76,7 @@ struct Hub {
     required: Vec<Referrer>,
     used: Option<Resources>,
     quotas: Vec<Value>,
+    copies: Option<failover::step::Seen>,
 }
 
 impl Hub {
@@ -115,6 +118,7 @@ impl Hub {
                 required: &self.required,
                 used: self.used.as_ref(),
             },
+            copies: self.copies.as_ref(),
         };
         let plan = plan_template(&world, &template, previous, &Native::default(), &mut self.names);
         match &plan.binding {
