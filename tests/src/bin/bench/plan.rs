@@ -262,6 +262,7 @@ fn whole() -> Result<(Full, Spread, f64)> {
                 binding: None,
                 held: &nobody,
                 around: Default::default(),
+                copies: None,
             };
             plan_template(&world, template, previous, &interpreter, &mut names)
         })
@@ -292,6 +293,7 @@ fn whole() -> Result<(Full, Spread, f64)> {
             binding: Some(binding),
             held,
             around: Default::default(),
+            copies: None,
         };
         let plan = plan_template(&world, template, previous, &interpreter, &mut names);
         ensure!(
@@ -311,6 +313,7 @@ fn whole() -> Result<(Full, Spread, f64)> {
             binding: Some(binding),
             held,
             around: Default::default(),
+            copies: None,
         };
         black_box(plan_template(&world, &edited, previous, &interpreter, &mut names));
         edits.push(began.elapsed().as_secs_f64() * 1e3);
