@@ -3,6 +3,7 @@
 mod cases;
 mod customizations;
 mod facts;
+mod failover;
 mod policies;
 mod reports;
 

@@ -1,7 +1,7 @@
 //! Cases of scheduling through a hub: a template and a policy, and the binding that comes of them.
 //!
 //! A former result is brought about as it comes about in life: another scheduler (`schedulerName`) placed the object and
-//! wrote that on the binding; then the policy is handed to the hub's own.
+//! wrote that on the binding; then a policy of the hub's own scheduler takes over.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ impl Place {
         let namespace = self.namespace().await?;
         let template = self.template(&namespace, spec).await?;
         let scheduler = if former.is_some() { OTHER_SCHEDULER } else { "" };
-        let policy = json!({
+        let mut policy = json!({
             "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
             "metadata": {"name": "case", "namespace": namespace},
             "spec": {"placement": spec["placement"], "schedulerName": scheduler, "resourceSelectors": [
@@ -68,8 +68,11 @@ impl Place {
                     .await
                     .context("the former status")?;
             }
-            let own = json!({"spec": {"schedulerName": "default-scheduler"}});
-            self.api.merge(&format!("{policies}/case"), &own).await?;
+            // The scheduler of a policy cannot change: another policy takes over.
+            self.api.delete(&format!("{policies}/case")).await?;
+            policy["metadata"]["name"] = json!("own");
+            policy["spec"]["schedulerName"] = json!("default-scheduler");
+            self.api.post(&policies, &policy).await?;
         }
         let binding = self.scheduled(&namespace).await?;
         let condition = items(&binding["status"]["conditions"]).find(|c| c["type"] == "Scheduled");

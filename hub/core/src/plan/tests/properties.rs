@@ -86,4 +86,51 @@ proptest! {
         let after = hub.plan(&deployment("web", replicas));
         prop_assert_eq!((after.works, after.withdraw.len(), after.binding), (before.works, 0, BindingChange::Keep));
     }
+
+    /// Rendering starts from the template each time, so overrides do not pile up; equal inputs give equal bytes.
+    #[test]
+    fn planning_again_gives_the_same_bytes(replicas in 0_i64..20, tag in "[a-z]{1,5}", weights in prop::collection::vec(0_i64..4, 3)) {
+        let names = ["m1", "m2", "m3"];
+        let rules: Vec<(&str, i64)> = names.iter().copied().zip(weights).collect();
+        let mut hub = Hub::with(&names, vec![policy("p", weighted(&rules))]);
+        hub.overrides = vec![json!({"metadata": {"name": "o", "namespace": "shop"}, "spec": {"overrideRules": [{"overriders": {
+            "imageOverrider": [{"component": "Tag", "operator": "add", "value": format!("-{tag}")}],
+            "argsOverrider": [{"containerName": "c", "operator": "add", "value": ["--more"]}],
+            "plaintext": [{"path": "/metadata/labels/tag", "operator": "add", "value": tag}],
+        }}]}})];
+        let first = hub.plan(&deployment("web", replicas));
+        for _ in 0..2 {
+            let again = hub.plan(&deployment("web", replicas));
+            prop_assert_eq!(&again.works, &first.works);
+            prop_assert_eq!(again.binding, BindingChange::Keep);
+            prop_assert!(again.withdraw.is_empty());
+        }
+    }
+
+    /// A world that took in what clusters reported later is the world read anew: incremental and full plans are equal.
+    #[test]
+    fn a_report_taken_in_is_a_report_read(rooms in prop::collection::vec((0_u32..20, 0_u32..20), 3), replicas in 0_i64..30) {
+        let with_room = |which: usize| -> Vec<Value> {
+            rooms.iter().enumerate().map(|(at, room)| {
+                let cpu = if which == 0 { room.0 } else { room.1 };
+                let mut one = cluster(&format!("m{at}"));
+                one["status"] = json!({"resourceSummary": {"allocatable": {"cpu": cpu.to_string(), "pods": "50"}}});
+                one
+            }).collect()
+        };
+        let dynamic = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
+        let policies = [policy("p", dynamic)];
+        let (before, after) = (with_room(0), with_room(1));
+        let full = World::read(&policies, [], &after, Vec::new());
+        let taken_in = World::read(&policies, [], &before, Vec::new())
+            .with_clusters(after.iter().map(Cluster::read).collect());
+        let template = Template::read(Arc::new(deployment("web", replicas))).unwrap();
+        let plan = |world: &World| {
+            let held = BTreeSet::new();
+            let previous = Previous { binding: None, held: &held, around: Around::default(), copies: None };
+            plan_template(world, &template, previous, &Native::default(), &mut NameIndex::default())
+        };
+        prop_assert_eq!(plan(&full), plan(&taken_in));
+    }
 }
