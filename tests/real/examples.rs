@@ -165,6 +165,11 @@ impl Stage {
             ensure!(tokio::time::Instant::now() < end, "the binding stays");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
+        // A policy goes once no claim is left.
+        for list in [OVERRIDES, PROPAGATION] {
+            self.until(list, "no policy", |list| items(list).next().is_none())
+                .await?;
+        }
         Ok(())
     }
 
@@ -258,9 +263,9 @@ async fn by_name(stage: &Stage) -> Result<()> {
         .placed("3 in each of two", &[("cn-prod", 3), ("us-prod", 3)])
         .await?;
     for (cluster, count) in [("us-prod", 1), ("cn-prod", 1), ("eu-prod", 0)] {
-        let works = stage.works(cluster).await?;
-        let ours = works.iter().filter(|work| name(work) == WORK).count();
-        ensure!(ours == count, "{cluster} shows {ours} works {WORK}");
+        let path = format!("/apis/work.karmada.io/v1alpha1/namespaces/karmada-es-{cluster}/works");
+        let ours = |list: &Value| items(list).filter(|work| name(work) == WORK).count() == count;
+        stage.until(&path, &format!("{count} works {WORK}"), ours).await?;
     }
     stage
         .run(&[("us-prod", 3), ("cn-prod", 3), ("eu-prod", 0)])
