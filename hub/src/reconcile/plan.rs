@@ -183,12 +183,13 @@ impl Reconciler {
             }
             tokio::task::yield_now().await;
         }
-        if (marked.all || !steered.is_empty())
-            && let Some(world) = &planner.world
-        {
+        if let Some(world) = &planner.world {
+            // What held a policy may have gone in any pass, also after the one that saw the policy being deleted.
             self.release_policies(world).await;
-            let changed = (!marked.all).then_some(&steered);
-            self.tell_of_policies(world, &planner.matched, changed).await;
+            if marked.all || !steered.is_empty() {
+                let changed = (!marked.all).then_some(&steered);
+                self.tell_of_policies(world, &planner.matched, changed).await;
+            }
         }
         failed
     }

@@ -25,8 +25,8 @@ fn facts(policy: &PolicyRef) -> (ResourceId, &'static str, &'static str) {
 }
 
 impl Reconciler {
-    /// Takes our finalizer off policies that are being deleted and that nothing is claimed by any more. Called after a
-    /// full pass; a policy that still holds something is looked at again after the next.
+    /// Takes our finalizer off policies that are being deleted and that nothing is claimed by any more. Called after
+    /// each pass; a policy that still holds something is looked at again after the next.
     pub(super) async fn release_policies(&self, world: &World) {
         for (policy, id) in world.leaving_policies() {
             if self.holds_something(policy, id) {
