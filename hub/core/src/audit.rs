@@ -26,6 +26,8 @@ pub struct Record<'a> {
     pub code: u16,
     /// Which binding allowed it; empty if none did.
     pub reason: &'a str,
+    /// What admission policies note about it: keys and values.
+    pub notes: &'a [(String, String)],
     /// When the request came, RFC 3339.
     pub received: &'a str,
     /// How long the answer took (milliseconds).
@@ -51,6 +53,12 @@ pub fn line(record: &Record<'_>) -> String {
     });
     if !record.reason.is_empty() {
         event["annotations"]["authorization.k8s.io/reason"] = json!(record.reason);
+    }
+    for (key, value) in record.notes {
+        // Several policies may say the same key; the first stays, as upstream.
+        if event["annotations"].get(key).is_none() {
+            event["annotations"][key] = json!(cut(value));
+        }
     }
     event["user"] = record.user.map_or_else(|| json!({}), review::user_info);
     if let Some(user) = record.impersonated {
@@ -103,6 +111,7 @@ mod tests {
             named: Some("web"),
             code: 201,
             reason: "RBAC: allowed",
+            notes: &[("p/k".to_owned(), "v".to_owned())],
             received: "2026-01-01T00:00:00Z",
             milliseconds: 3,
         };
@@ -115,6 +124,7 @@ mod tests {
             json!({"resource": "deployments", "apiVersion": "", "apiGroup": "apps", "namespace": "shop", "name": "web"})
         );
         assert_eq!(event["responseStatus"]["code"], 201);
+        assert_eq!(event["annotations"]["p/k"], "v");
         assert_eq!(event["userAgent"].as_str().map(str::len), Some(1_024));
     }
 }

@@ -2,9 +2,11 @@
 
 pub mod access;
 pub mod admission;
+pub mod admission_policy;
 pub mod affinity;
 pub mod aggregate;
 pub mod audit;
+pub mod cel;
 pub mod cluster;
 pub mod convert;
 pub mod crd;

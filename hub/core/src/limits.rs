@@ -28,3 +28,29 @@ pub const MAX_ESCALATION_RULES: usize = 100_000;
 pub const MAX_TOKEN_BYTES: usize = 16 * 1024;
 /// Longest life of a ServiceAccount token (seconds): one year.
 pub const MAX_TOKEN_SECONDS: i64 = 365 * 86_400;
+/// Bytes of one expression.
+pub const MAX_CEL_EXPRESSION_BYTES: usize = 32 * 1024;
+/// Words of one expression.
+pub const MAX_CEL_TOKENS: usize = 8_000;
+/// Brackets within brackets of one expression.
+pub const MAX_CEL_BRACKETS: usize = 40;
+/// How deep the operators, calls and brackets of one expression may nest (the reference compiler has the same).
+pub const MAX_CEL_CHAIN: usize = 250;
+/// Bytes of a text, or items of a list, that an expression makes.
+pub const MAX_CEL_VALUE: usize = 1024 * 1024;
+/// Steps of one evaluation (Kubernetes: `PerCallLimit`).
+pub const MAX_CEL_CALL_COST: u64 = 1_000_000;
+/// Steps of all rules for one object, or of one policy for one request (Kubernetes: `RuntimeCELCostBudget`).
+pub const MAX_CEL_TOTAL_COST: u64 = 10_000_000;
+/// Steps of all policies for one request.
+pub const MAX_CEL_REQUEST_COST: u64 = 50_000_000;
+/// Rules of one node of a schema; also validations, variables, mutations and audit annotations of one policy.
+pub const MAX_CEL_RULES: usize = 100;
+/// Match conditions of one policy (Kubernetes has the same).
+pub const MAX_MATCH_CONDITIONS: usize = 64;
+/// Bytes of a message that an expression makes (Kubernetes has the same).
+pub const MAX_CEL_MESSAGE_BYTES: usize = 5 * 1024;
+/// Admission policies, and bindings, of each kind.
+pub const MAX_ADMISSION_POLICIES: usize = 1_000;
+/// Parameters that one binding selects.
+pub const MAX_POLICY_PARAMS: usize = 100;

@@ -157,6 +157,8 @@ pub struct StatusError {
     pub message: String,
     /// What it is about.
     pub details: Option<Box<Details>>,
+    /// An HTTP status that does not go with the reason; upstream has one such answer.
+    pub forced_code: Option<u16>,
 }
 
 /// `deployments.apps` or `configmaps`.
@@ -175,6 +177,7 @@ impl StatusError {
             reason,
             message: message.into(),
             details: None,
+            forced_code: None,
         }
     }
 
@@ -189,6 +192,7 @@ impl StatusError {
             reason,
             message,
             details: Some(Box::new(details)),
+            forced_code: None,
         }
     }
 
@@ -292,6 +296,7 @@ impl StatusError {
             reason: Reason::Invalid,
             message,
             details: Some(Box::new(details)),
+            forced_code: None,
         }
     }
 
@@ -312,7 +317,7 @@ impl StatusError {
 
     /// HTTP status code.
     pub fn code(&self) -> u16 {
-        self.reason.code()
+        self.forced_code.unwrap_or_else(|| self.reason.code())
     }
 
     /// The `Status` object.

@@ -1,6 +1,7 @@
 //! delete and deletecollection.
 
 use super::encode::{Encoder, More};
+use super::policies::Policed;
 use super::read::Selection;
 use super::request::{Query, dry_run_error};
 use super::rules::refusal;
@@ -11,6 +12,7 @@ use crate::clock;
 use crate::store::{CommitError, Expect, Object, Op};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use hub_core::access::User;
 use hub_core::admission::{self, Deleted, Target};
 use hub_core::gc::Propagation;
 use hub_core::guard::{self, Wish};
@@ -117,13 +119,18 @@ impl Api {
     pub(super) async fn delete(
         &self,
         served: &Served,
+        user: &User,
         namespace: &str,
         name: &str,
         encoder: &Encoder,
         options: Options,
     ) -> Result<Done, StatusError> {
         let resource = &*served.resource;
-        let body = match self.remove(served, namespace, name, &options).await? {
+        let mut warnings = Vec::new();
+        let removal = self
+            .remove(served, user, namespace, name, &options, &mut warnings)
+            .await?;
+        let body = match removal {
             Removal::Waiting(body) => body,
             Removal::Gone(object) if answers_object(served) => encoder.one(&object),
             Removal::Gone(object) => {
@@ -139,16 +146,18 @@ impl Api {
         Ok(Done {
             code: StatusCode::OK,
             body,
-            warnings: Vec::new(),
+            warnings,
         })
     }
 
     async fn remove(
         &self,
         served: &Served,
+        user: &User,
         namespace: &str,
         name: &str,
         options: &Options,
+        warnings: &mut Vec<String>,
     ) -> Result<Removal, StatusError> {
         let resource = &*served.resource;
         let target = Target {
@@ -168,6 +177,15 @@ impl Api {
                 options.revision.as_deref(),
             )?;
             guard::check(resource, Wish::Delete, Some(&old), None)?;
+            let policed = Policed {
+                served,
+                namespace,
+                subresource: "",
+                user,
+                is_dry: options.is_dry,
+            };
+            self.validate_by_policies(&policed, "DELETE", None, Some(&old), warnings)?;
+            warnings.dedup();
             let (id, namespace, name) = (served.id.clone(), namespace.to_owned(), name.to_owned());
             let expect = Expect::Revision(current.revision);
             let (op, waits) = match admission::delete(target, &old, options.propagation)? {
@@ -227,6 +245,7 @@ impl Api {
     pub(super) async fn delete_collection(
         &self,
         served: &Served,
+        user: &User,
         namespace: Option<&str>,
         encoder: &Encoder,
         query: &Query,
@@ -239,9 +258,11 @@ impl Api {
             .into_iter()
             .filter(|o| selection.matches(served, o))
             .collect();
+        let mut warnings = Vec::new();
         for object in &selected {
+            let (namespace, name) = (&object.namespace, &object.name);
             match self
-                .remove(served, &object.namespace, &object.name, &options)
+                .remove(served, user, namespace, name, &options, &mut warnings)
                 .await
             {
                 Ok(_) => {}
@@ -257,7 +278,7 @@ impl Api {
         Ok(Done {
             code: StatusCode::OK,
             body,
-            warnings: Vec::new(),
+            warnings,
         })
     }
 }

@@ -19,6 +19,7 @@ mod page;
 mod patience;
 mod people;
 mod places;
+mod policies;
 mod read;
 mod request;
 mod respond;
@@ -59,9 +60,11 @@ use hyper_util::server::conn::auto;
 use page::Pins;
 use patience::Patient;
 use places::{Connections, Places};
+use policies::{NOTES, Policies};
 use request::{Address, Place, Query};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use source::Served;
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::fmt;
 use std::net::SocketAddr;
@@ -95,6 +98,7 @@ pub struct Api {
     watches: Places,
     connections: Connections,
     audit: OnceLock<Audit>,
+    policies: Policies,
 }
 
 impl fmt::Debug for Api {
@@ -202,6 +206,7 @@ impl Api {
             watches: Places::new(limits::WATCHES),
             connections: Connections::default(),
             audit: OnceLock::new(),
+            policies: Policies::default(),
             store,
         })
     }
@@ -251,6 +256,7 @@ impl Api {
                 agent,
             )
         });
+        let mut notes = Vec::new();
         let (answer, who, reason) = match self.access.admit(identity, request.headers(), &wish) {
             Err(refused) => {
                 let answer = respond::error(&refused.error);
@@ -258,7 +264,12 @@ impl Api {
             }
             Ok(caller) => {
                 let guard = (verb == "watch").then(|| Guard::new(self.clone(), caller.clone(), wish.clone()));
-                let answer = self.place(request, &place, &query, verb, &caller, guard).await;
+                let answered = async {
+                    let answer = self.place(request, &place, &query, verb, &caller, guard).await;
+                    (answer, NOTES.with(RefCell::take))
+                };
+                let (answer, noted) = NOTES.scope(RefCell::default(), answered).await;
+                notes = noted;
                 let who = match caller.real {
                     Some(real) => (Some(real), Some(caller.user)),
                     None => (Some(caller.user), None),
@@ -278,6 +289,7 @@ impl Api {
                 named: answer.extensions().get::<Named>().map(|n| n.0.as_str()),
                 code: answer.status().as_u16(),
                 reason: &reason,
+                notes: &notes,
                 received: &received,
                 milliseconds: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             };
@@ -407,12 +419,20 @@ impl Api {
             "patch" => self.patch(write(decode::read(body).await?), name).await?,
             "delete" => {
                 let options = Options::parse(headers, &decode::read(body).await?, query)?;
-                self.delete(served, namespace, name, &encoder?, options).await?
+                self.delete(served, &caller.user, namespace, name, &encoder?, options)
+                    .await?
             }
             "deletecollection" => {
                 let options = Options::parse(headers, &decode::read(body).await?, query)?;
-                self.delete_collection(served, address.namespace.as_deref(), &encoder?, query, options)
-                    .await?
+                self.delete_collection(
+                    served,
+                    &caller.user,
+                    address.namespace.as_deref(),
+                    &encoder?,
+                    query,
+                    options,
+                )
+                .await?
             }
             other => {
                 tracing::debug!(verb = other, "no such verb");

@@ -1,6 +1,7 @@
 //! Field ownership in the API: who writes, managedFields of every write, and server-side apply.
 
 use super::decode;
+use super::policies::Policed;
 use super::rules::refusal;
 use super::source;
 use super::write::{Change, Done, State, Write, first};
@@ -126,7 +127,7 @@ impl Write<'_> {
 }
 
 impl Api {
-    fn versions<'s>(&'s self, write: &'s Write<'_>) -> Result<TableVersions<'s>, StatusError> {
+    pub(super) fn versions<'s>(&'s self, write: &'s Write<'_>) -> Result<TableVersions<'s>, StatusError> {
         let only = if write.is_scale() {
             Some(self.scale_type()?)
         } else {
@@ -339,6 +340,7 @@ impl Api {
             Findings::default(),
             write.validation()?,
         )?);
+        let object = self.mutate_by_policies(write, "CREATE", object, None)?;
         let mut object = self.admit_policy(write, Operation::Create, object, None, &mut warnings)?;
         let wish = Attributes::resource("create", &resource.group, &resource.plural, write.namespace, name);
         self.access.demand(write.user, &wish)?;
@@ -354,6 +356,14 @@ impl Api {
         }
         let _open = self.gate.read().await;
         self.check_namespace(served, write.namespace, name)?;
+        self.check_number_of_policies(served, name)?;
+        self.validate_by_policies(
+            &Policed::of(write)?,
+            "CREATE",
+            Some(&admitted),
+            None,
+            &mut warnings,
+        )?;
         if is_dry {
             return write
                 .done(StatusCode::CREATED, State::Dry(admitted), warnings)

@@ -41,9 +41,10 @@ pub(super) fn refusal(served: &Served, error: CommitError) -> StatusError {
 /// Things that are stored and do not act yet; who writes them should know.
 pub(super) fn notices(served: &Served) -> Option<String> {
     let text = match (&*served.resource.group, &*served.resource.plural) {
-        ("admissionregistration.k8s.io", _) => {
-            "this hub stores admission configuration as a template and calls nobody"
-        }
+        (
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations" | "mutatingwebhookconfigurations",
+        ) => "this hub stores webhook configuration as a template and calls no webhook",
         _ => return None,
     };
     Some(text.to_owned())

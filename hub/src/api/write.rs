@@ -5,6 +5,7 @@ use super::definitions::check_conditional;
 use super::encode::Encoder;
 use super::negotiate;
 use super::ownership::{Applied, check_options};
+use super::policies::Policed;
 use super::read::encoder;
 use super::request::Query;
 use super::rules::{is_current, notices, refusal};
@@ -206,6 +207,7 @@ impl Api {
         )?;
         warnings.extend(notices(served));
         self.own(&write, None, &mut object)?;
+        let object = self.mutate_by_policies(&write, "CREATE", object, None)?;
         let mut object = self.admit_policy(&write, Operation::Create, object, None, &mut warnings)?;
         self.admit_access(&write, &mut object)?;
         guard::check(&served.resource, Wish::Create, None, Some(&object))?;
@@ -226,6 +228,15 @@ impl Api {
             // Held until the commit is done: a namespace does not end between this look and the write.
             let _open = self.gate.read().await;
             self.check_namespace(served, write.namespace, &name)?;
+            self.check_number_of_policies(served, &name)?;
+            self.validate_by_policies(
+                &Policed::of(&write)?,
+                "CREATE",
+                Some(&admitted),
+                None,
+                &mut warnings,
+            )?;
+            warnings.dedup();
             if is_dry {
                 if source::get(&self.store, served, write.namespace, &name)?.is_some() {
                     let resource = &*served.resource;
@@ -343,6 +354,7 @@ impl Api {
             if revision_given(&new).is_some_and(|given| !is_current(served, &current, given)) {
                 return Err(StatusError::stale(&resource.group, &resource.plural, name));
             }
+            let new = self.mutate_by_policies(write, "UPDATE", new, Some(&old))?;
             let new = match write.part() {
                 Part::Main => self.admit_policy(write, Operation::Update, new, Some(&old), &mut found)?,
                 Part::Status | Part::Approval | Part::Finalize => new,
@@ -362,6 +374,17 @@ impl Api {
                 alone = Some(self.definitions.lock().await);
                 self.settle(object, Some(&old));
             }
+            let after = match &updated {
+                Updated::Unchanged => &old,
+                Updated::Changed(object) | Updated::Removed(object) => object,
+            };
+            self.validate_by_policies(
+                &Policed::of(write)?,
+                "UPDATE",
+                Some(after),
+                Some(&old),
+                &mut found,
+            )?;
             warnings.extend(found);
             warnings.dedup();
             let expect = Expect::Revision(current.revision);

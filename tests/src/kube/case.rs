@@ -23,6 +23,9 @@ pub struct Request {
     /// User-Agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// The user to act as.
+    #[serde(rename = "as", default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
     /// A JSON body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub body: Option<Value>,
@@ -43,6 +46,12 @@ pub struct Until {
     /// Something at this JSON pointer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has: Option<String>,
+    /// At this JSON pointer
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// this value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<Value>,
 }
 
 impl Until {
@@ -52,6 +61,10 @@ impl Until {
                 .has
                 .as_ref()
                 .is_none_or(|pointer| body.pointer(pointer).is_some())
+            && self
+                .at
+                .as_ref()
+                .is_none_or(|pointer| body.pointer(pointer) == self.value.as_ref())
     }
 }
 

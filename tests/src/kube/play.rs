@@ -78,6 +78,9 @@ impl Server {
                 http::header::ACCEPT,
                 request.accept.as_deref().unwrap_or("application/json"),
             );
+        if let Some(user) = &request.user {
+            builder = builder.header("Impersonate-User", user);
+        }
         if let Some(content_type) = &request.content_type {
             builder = builder.header(http::header::CONTENT_TYPE, content_type);
         } else if request.body.is_some() {
@@ -172,6 +175,7 @@ pub async fn play(server: &Server, file: &File, case: &Case) -> Result<Vec<Answe
         content_type: None,
         accept: None,
         agent: None,
+        user: None,
         body: Some(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})),
         text: None,
         until: None,

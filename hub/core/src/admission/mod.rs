@@ -13,6 +13,7 @@ mod zero;
 pub use kinds::{holds_itself, is_protected_namespace, new_namespace};
 pub use metadata::check_preconditions;
 
+use crate::admission_policy;
 use crate::crd::{self, Written};
 use crate::gc::Propagation;
 use crate::status_error::{Cause, Reason, StatusError};
@@ -290,6 +291,7 @@ fn check(target: Target<'_>, object: &Value, old: Option<&Value>, part: Part) ->
     }
     causes.extend(kinds::check(target.resource, object));
     causes.extend(roles::check(target.resource, object));
+    causes.extend(admission_policy::check_stored(target.resource, object));
     causes
 }
 

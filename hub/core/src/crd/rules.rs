@@ -3,8 +3,11 @@
 //! The walk over an object and its schema is [`super`]'s: it comes to a node, finds what stood there before (list items by
 //! their keys, as list-type map says) and asks the rules of the node. Which language they are written in is known here alone.
 
+use crate::cel::{Budget, CompileError, Names, Program, Scope, Shape, Type, Value as Cel, cost, optional};
+use crate::limits::{MAX_CEL_CALL_COST, MAX_CEL_MESSAGE_BYTES, MAX_CEL_RULES, MAX_CEL_TOTAL_COST};
 use crate::status_error::Cause;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Where in a definition a node of its schema is.
 #[derive(Debug, Clone, Copy)]
@@ -40,51 +43,456 @@ pub struct Spent {
 /// The rules of one node of a schema.
 #[derive(Debug, Clone)]
 pub struct NodeRules {
-    never: std::convert::Infallible,
+    rules: Arc<[Rule]>,
+    shape: Arc<Shape>,
+    /// `type` of the node.
+    of: Arc<str>,
+}
+
+#[derive(Debug)]
+struct Rule {
+    rule: Program,
+    message: String,
+    message_expression: Option<Program>,
+    reason: Reason,
+    /// What to add to the path of the value.
+    field: String,
+    uses_old: bool,
+    is_old_optional: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Invalid,
+    Forbidden,
+    Required,
+    Duplicate,
 }
 
 /// Compiles the rules of a node. `node` is the node's whole JSON schema with everything below it (types for the rules).
+/// Their form (there is a rule, its message is a line, its reason is known) is checked by the caller.
 ///
 /// # Errors
 /// What is wrong with them, as causes of the definition.
 pub fn compile(node: &Value, place: Place<'_>) -> Result<Option<NodeRules>, Vec<Cause>> {
-    match node.get("x-kubernetes-validations").and_then(Value::as_array) {
-        None => Ok(None),
-        Some(rules) if rules.is_empty() => Ok(None),
-        Some(_) => {
-            let field = match place.path {
-                "" => "x-kubernetes-validations".to_owned(),
-                path => format!("{path}.x-kubernetes-validations"),
-            };
-            let why = "this hub does not evaluate rules of schemas yet, and does not ignore them silently";
-            Err(vec![Cause::forbidden(field, why)])
+    let Some(given) = node.get("x-kubernetes-validations").and_then(Value::as_array) else {
+        return Ok(None);
+    };
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let at = match place.path {
+        "" => "x-kubernetes-validations".to_owned(),
+        path => format!("{path}.x-kubernetes-validations"),
+    };
+    if given.len() > MAX_CEL_RULES {
+        return Err(vec![Cause {
+            reason: "FieldValueTooMany",
+            message: format!(
+                "Too many: {}: must have at most {MAX_CEL_RULES} items",
+                given.len()
+            ),
+            field: at,
+        }]);
+    }
+    let compiler = Compiler {
+        shape: Shape::read(node, place.is_root),
+        node,
+        most: place.most,
+    };
+    let mut causes = Vec::new();
+    let mut rules = Vec::new();
+    for (n, rule) in given.iter().enumerate() {
+        rules.extend(compiler.rule(rule, &format!("{at}[{n}]"), &mut causes));
+    }
+    if !causes.is_empty() {
+        return Err(causes);
+    }
+    let of = node.get("type").and_then(Value::as_str).unwrap_or_default();
+    Ok(Some(NodeRules {
+        rules: rules.into(),
+        shape: Arc::new(compiler.shape),
+        of: of.into(),
+    }))
+}
+
+/// A rule as upstream prints it in messages.
+fn printed(rule: &Value) -> String {
+    let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default();
+    let or_null = |key: &str| rule.get(key).cloned().unwrap_or(Value::Null);
+    let members = [
+        ("Rule", json!(text("rule"))),
+        ("Message", json!(text("message"))),
+        ("MessageExpression", json!(text("messageExpression"))),
+        ("Reason", or_null("reason")),
+        ("FieldPath", json!(text("fieldPath"))),
+        ("OptionalOldSelf", or_null("optionalOldSelf")),
+    ];
+    let members = members.map(|(name, value)| format!("\"{name}\":{value}"));
+    let out = format!("{{{}}}", members.join(","));
+    // Go writes these so, wherever they stand.
+    out.replace('&', "\\u0026")
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+}
+
+fn invalid(field: String, value: impl std::fmt::Display, why: impl std::fmt::Display) -> Cause {
+    Cause {
+        reason: "FieldValueInvalid",
+        message: format!("Invalid value: {value}: {why}"),
+        field,
+    }
+}
+
+fn reason(given: &Value) -> Reason {
+    match given.get("reason").and_then(Value::as_str) {
+        Some("FieldValueForbidden") => Reason::Forbidden,
+        Some("FieldValueRequired") => Reason::Required,
+        Some("FieldValueDuplicate") => Reason::Duplicate,
+        _ => Reason::Invalid,
+    }
+}
+
+struct Compiler<'n> {
+    shape: Shape,
+    node: &'n Value,
+    most: Option<u64>,
+}
+
+impl Compiler<'_> {
+    fn rule(&self, given: &Value, at: &str, causes: &mut Vec<Cause>) -> Option<Rule> {
+        let before = causes.len();
+        let text = |key: &str| given.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (source, message) = (text("rule").trim(), text("message"));
+        let is_old_optional = given.get("optionalOldSelf").and_then(Value::as_bool) == Some(true);
+        if source.is_empty() {
+            return None;
         }
+        if message.len() > 2048 {
+            let why = "must have a maximum length of 2048 characters";
+            causes.push(invalid(format!("{at}.message"), json!(message), why));
+        }
+        let field = match text("fieldPath") {
+            "" => String::new(),
+            path => self.field(path).unwrap_or_else(|| {
+                let why = "must be a valid path";
+                causes.push(invalid(format!("{at}.fieldPath"), json!(path), why));
+                String::new()
+            }),
+        };
+        let old = match is_old_optional {
+            true => Type::Optional(Arc::new(self.shape.to_type())),
+            false => self.shape.to_type(),
+        };
+        let names = Names::default()
+            .with("self", self.shape.to_type())
+            .with("oldSelf", old);
+        let rule = self.program(source, &names, "bool", &format!("{at}.rule"), given, causes);
+        let message_expression = match text("messageExpression").trim() {
+            "" => None,
+            source => {
+                let at = format!("{at}.messageExpression");
+                self.program(source, &names, "string", &at, given, causes)
+            }
+        };
+        let uses_old = rule.as_ref().is_some_and(|rule| rule.names("oldSelf"));
+        if is_old_optional && !uses_old && rule.is_some() {
+            let why = "may not be set if oldSelf is not used in rule";
+            causes.push(invalid(format!("{at}.optionalOldSelf"), true, why));
+        }
+        if causes.len() > before {
+            return None;
+        }
+        Some(Rule {
+            rule: rule?,
+            message: message.trim().to_owned(),
+            message_expression,
+            reason: reason(given),
+            field,
+            uses_old,
+            is_old_optional,
+        })
+    }
+
+    fn program(
+        &self,
+        source: &str,
+        names: &Names,
+        wanted: &str,
+        at: &str,
+        given: &Value,
+        causes: &mut Vec<Cause>,
+    ) -> Option<Program> {
+        let wrong = |why: String| invalid(at.to_owned(), printed(given), why);
+        let is_rule = wanted == "bool";
+        let what = if is_rule { "" } else { "messageExpression " };
+        let parsed = Program::parse(source).and_then(|program| Ok((program.check(names)?, program)));
+        let (of, program) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error @ CompileError::Wrong(_)) => {
+                causes.push(wrong(format!("{what}{error}")));
+                return None;
+            }
+            Err(error) => {
+                causes.push(wrong(format!("{what}compilation failed: {error}")));
+                return None;
+            }
+        };
+        if of != Type::plain(wanted) {
+            causes.push(wrong(match is_rule {
+                true => "cel expression must evaluate to a bool".to_owned(),
+                false => "messageExpression must evaluate to a string".to_owned(),
+            }));
+            return None;
+        }
+        if let Some(times) = cost::excess(&program, self.node, self.most) {
+            let word = if is_rule { "rule" } else { "messageExpression" };
+            let why = format!(
+                "estimated {word} cost exceeds budget by factor of {times} (try simplifying the rule, or adding maxItems, \
+                 maxProperties, and maxLength where arrays, maps, and strings are declared)"
+            );
+            causes.push(Cause::forbidden(at, why));
+            return None;
+        }
+        Some(program)
+    }
+
+    /// The path of a member below this node, such as `.spec.ports` or `.labels['a']`; none if the schema has none there.
+    fn field(&self, path: &str) -> Option<String> {
+        let mut rest = path;
+        let mut shape = &self.shape;
+        let mut out = String::new();
+        while !rest.is_empty() {
+            let name;
+            if let Some(after) = rest.strip_prefix("['") {
+                let end = after.find("']")?;
+                name = &after[..end];
+                rest = &after[end + 2..];
+            } else {
+                let after = rest.strip_prefix('.')?;
+                let end = after.find(['.', '[']).unwrap_or(after.len());
+                (name, rest) = after.split_at(end);
+            }
+            match shape {
+                Shape::Object(members) => {
+                    shape = &members.get(name)?.1;
+                    out.push_str(&format!(".{name}"));
+                }
+                Shape::Map(values) => {
+                    shape = values;
+                    out.push_str(&format!("[{name}]"));
+                }
+                _ => return None,
+            }
+        }
+        Some(out)
     }
 }
 
 impl NodeRules {
     /// Asks all rules of the node; the causes of those that fail.
-    pub fn check(&self, _subject: Subject<'_>, _spent: &mut Spent) -> Vec<Cause> {
-        match self.never {}
+    pub fn check(&self, subject: Subject<'_>, spent: &mut Spent) -> Vec<Cause> {
+        let value = self.shape.value(subject.value);
+        let old = subject.old.map(|old| self.shape.value(old));
+        let mut causes = Vec::new();
+        for rule in self.rules.iter() {
+            let left = MAX_CEL_TOTAL_COST.saturating_sub(spent.cost);
+            if left == 0 {
+                let why = "validation failed due to running out of cost budget, no further validation rules will be run";
+                causes.push(invalid(path_of(subject, ""), json!(*self.of), why));
+                return causes;
+            }
+            let mut scope = Scope::default();
+            scope.set("self", value.clone());
+            match (rule.is_old_optional, &old) {
+                (true, old) => scope.set("oldSelf", optional(old.clone())),
+                (false, Some(old)) => scope.set("oldSelf", old.clone()),
+                (false, None) if rule.uses_old => continue,
+                (false, None) => {}
+            }
+            let most = left.min(MAX_CEL_CALL_COST);
+            let mut budget = Budget::new(most);
+            let outcome = scope.evaluate(&rule.rule, &mut budget);
+            spent.cost += most - budget.left();
+            let told = match rule.message.as_str() {
+                "" => rule.rule.source(),
+                message => message,
+            };
+            match outcome {
+                Ok(Cel::Bool(true)) => {}
+                Ok(_) => causes.push(failed(rule, subject, &scope, spent)),
+                Err(error) if error.is_cost => {
+                    let why = format!(
+                        "'{told}': call cost exceeds limit for rule, no further validation rules will be run"
+                    );
+                    causes.push(invalid(path_of(subject, ""), json!(*self.of), why));
+                    spent.cost = MAX_CEL_TOTAL_COST;
+                    return causes;
+                }
+                Err(error) => {
+                    let why = format!("{error} evaluating rule: {told}");
+                    causes.push(invalid(path_of(subject, ""), json!(*self.of), why));
+                }
+            }
+        }
+        causes
+    }
+}
+
+fn failed(rule: &Rule, subject: Subject<'_>, scope: &Scope<'_>, spent: &mut Spent) -> Cause {
+    let made = rule.message_expression.as_ref().and_then(|expression| {
+        let most = MAX_CEL_TOTAL_COST
+            .saturating_sub(spent.cost)
+            .min(MAX_CEL_CALL_COST);
+        let mut budget = Budget::new(most);
+        let outcome = scope.evaluate(expression, &mut budget);
+        spent.cost += most - budget.left();
+        match outcome {
+            Ok(Cel::String(text)) => Some(text.trim().to_owned()),
+            _ => None,
+        }
+    });
+    let is_fit =
+        |text: &String| !text.is_empty() && text.len() <= MAX_CEL_MESSAGE_BYTES && !text.contains('\n');
+    let message = made
+        .filter(is_fit)
+        .unwrap_or_else(|| match rule.message.as_str() {
+            "" => format!("failed rule: {}", rule.rule.source()),
+            message => message.to_owned(),
+        });
+    let field = path_of(subject, &rule.field);
+    let is_whole = matches!(subject.value, Value::Object(_) | Value::Array(_));
+    match rule.reason {
+        Reason::Forbidden => Cause::forbidden(field, message),
+        Reason::Required => Cause::required(field, &message),
+        Reason::Duplicate => Cause {
+            reason: "FieldValueDuplicate",
+            message: match is_whole {
+                true => "Duplicate value".to_owned(),
+                false => format!("Duplicate value: {}", subject.value),
+            },
+            field,
+        },
+        // A whole object would say nothing.
+        Reason::Invalid if is_whole => Cause {
+            reason: "FieldValueInvalid",
+            message: format!("Invalid value: {message}"),
+            field,
+        },
+        Reason::Invalid => Cause::invalid(field, subject.value, message),
+    }
+}
+
+/// Path of the fault; upstream calls the root so.
+fn path_of(subject: Subject<'_>, below: &str) -> String {
+    match (subject.path, below) {
+        ("", "") => "<nil>".to_owned(),
+        ("", below) => below.trim_start_matches('.').to_owned(),
+        (path, below) => format!("{path}{below}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    const PLACE: Place<'_> = Place {
+        path: "schema",
+        is_root: false,
+        most: Some(1),
+    };
+
+    fn rules(node: &Value) -> NodeRules {
+        compile(node, PLACE).expect("compiles").expect("has rules")
+    }
+
+    fn messages(rules: &NodeRules, value: &Value, old: Option<&Value>) -> Vec<String> {
+        let subject = Subject {
+            value,
+            old,
+            path: "spec",
+        };
+        let causes = rules.check(subject, &mut Spent::default());
+        let told = causes.into_iter().map(|c| format!("{}: {}", c.field, c.message));
+        told.collect()
+    }
 
     #[test]
-    fn rules_are_never_ignored_silently() {
-        let place = Place {
-            path: "schema",
-            is_root: true,
-            most: Some(1),
+    fn rules_are_asked_and_told() {
+        let schema = json!({"type": "object", "properties": {"min": {"type": "integer"}, "max": {"type": "integer"},
+        "my-name": {"type": "string"}, "at": {"type": "string", "format": "date-time"}},
+        "x-kubernetes-validations": [
+            {"rule": "self.min <= self.max", "message": "too much", "fieldPath": ".min"},
+            {"rule": "!has(self.my__dash__name) || self.my__dash__name.startsWith('a')",
+             "messageExpression": "'not ' + self.my__dash__name", "reason": "FieldValueForbidden"},
+            {"rule": "!has(self.at) || self.at < timestamp('2030-01-01T00:00:00Z')"},
+        ]});
+        let rules = rules(&schema);
+        assert!(messages(&rules, &json!({"min": 1, "max": 2, "my-name": "ab"}), None).is_empty());
+        let broken = json!({"min": 3, "max": 2, "my-name": "b", "at": "2031-01-01T00:00:00Z"});
+        let found = messages(&rules, &broken, None);
+        assert_eq!(found[0], "spec.min: Invalid value: too much");
+        assert_eq!(found[1], "spec: Forbidden: not b");
+        let third = "spec: Invalid value: failed rule: !has(self.at)";
+        assert!(found[2].starts_with(third), "{found:?}");
+        assert_eq!(
+            messages(&rules, &json!({"min": 1}), None),
+            ["spec: Invalid value: \"object\": no such key: max evaluating rule: too much"]
+        );
+    }
+
+    #[test]
+    fn rules_about_changes_need_something_before() {
+        let schema = json!({"type": "integer", "x-kubernetes-validations": [
+            {"rule": "self >= oldSelf"}, {"rule": "!oldSelf.hasValue() || self < 10", "optionalOldSelf": true}]});
+        let rules = rules(&schema);
+        assert!(messages(&rules, &json!(11), None).is_empty());
+        assert_eq!(messages(&rules, &json!(1), Some(&json!(2))).len(), 1);
+        assert_eq!(messages(&rules, &json!(11), Some(&json!(2))).len(), 1);
+    }
+
+    #[test]
+    fn wrong_rules_are_told_with_their_place() {
+        let told = |rule: Value| {
+            let node = json!({"type": "string", "maxLength": 9, "x-kubernetes-validations": [rule]});
+            let causes = compile(&node, PLACE).expect_err("wrong");
+            format!("{}: {}", causes[0].field, causes[0].message)
         };
-        let none = compile(&json!({"type": "object"}), place).expect("nothing to compile");
-        assert!(none.is_none());
-        let some = json!({"type": "object", "x-kubernetes-validations": [{"rule": "true"}]});
-        let causes = compile(&some, place).expect_err("not evaluated yet");
-        assert_eq!(causes[0].field, "schema.x-kubernetes-validations");
+        let at = "schema.x-kubernetes-validations[0]";
+        assert_eq!(
+            told(json!({"rule": "self.x == 1"})),
+            format!(
+                "{at}.rule: Invalid value: {{\"Rule\":\"self.x == 1\",\"Message\":\"\",\"MessageExpression\":\"\",\
+                 \"Reason\":null,\"FieldPath\":\"\",\"OptionalOldSelf\":null}}: compilation failed: ERROR: <input>:1:5: \
+                 type 'string' does not support field selection\n | self.x == 1\n | ....^"
+            )
+        );
+        assert_eq!(
+            told(json!({"rule": "self == 'a'", "fieldPath": ".x"})),
+            format!("{at}.fieldPath: Invalid value: \".x\": must be a valid path")
+        );
+        assert_eq!(
+            told(json!({"rule": "true", "optionalOldSelf": true})),
+            format!(
+                "{at}.optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule"
+            )
+        );
+    }
+
+    #[test]
+    fn a_dear_rule_ends() {
+        let node = |most: u64, rule: &str| {
+            json!({"type": "array", "items": {"type": "integer"}, "maxItems": most,
+                "x-kubernetes-validations": [{"rule": rule}]})
+        };
+        let dear = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))";
+        assert!(
+            compile(&node(100, dear), PLACE).is_err(),
+            "the estimate refuses it"
+        );
+        let rules = rules(&node(50, "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"));
+        let value = Value::from((0..2_000).collect::<Vec<_>>());
+        let found = messages(&rules, &value, None);
+        assert!(found[0].contains("call cost exceeds limit"), "{found:?}");
     }
 }

@@ -5,7 +5,7 @@ use super::entries::{self, EntryError, ManagerId, Operation, Owned, Owners};
 use super::last_applied;
 use super::merge::{merge, remove};
 use super::set::FieldSet;
-use super::types::{TypeView, View};
+use super::types::{Atom, ListKind, TypeView, View};
 use super::validate::{check, fields, joined, with_named};
 use super::{managed, set_managed};
 use crate::timestamp;
@@ -385,6 +385,59 @@ fn apply_once<'s, V: Versions<'s>>(
     }
     set_managed(&mut new, owners.encode());
     Ok(new)
+}
+
+/// An object with a configuration merged in as an apply does, without any ownership: what a policy makes of an object.
+///
+/// # Errors
+/// What does not fit the schema, or a change within what is one leaf.
+pub fn merged<'s, V: Versions<'s>>(
+    versions: &V,
+    api_version: &str,
+    live: &Value,
+    config: &Value,
+) -> Result<Value, String> {
+    let view = versions.view(api_version).map_or(View::Deduced, View::Known);
+    let errors = check(view, config, false);
+    if !errors.is_empty() {
+        return Err(format!("invalid ApplyConfiguration: {}", joined(&errors)));
+    }
+    let mut leaves = Vec::new();
+    whole_leaves(view, config, "", &mut leaves);
+    if !leaves.is_empty() {
+        let leaves = leaves.join(", ");
+        return Err(format!(
+            "invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {leaves}"
+        ));
+    }
+    let mut out = merge(view, &bare(live), config);
+    restore_structs(view, &mut out);
+    set_managed(&mut out, managed(live).cloned().unwrap_or(Value::Null));
+    Ok(out)
+}
+
+/// Paths of lists and maps in a configuration that are one leaf.
+fn whole_leaves<'s, T: TypeView<'s>>(view: View<T>, value: &Value, path: &str, out: &mut Vec<String>) {
+    match (view.atom(Some(value)), value) {
+        (
+            Atom::List(ListKind::Atomic) | Atom::Map { is_atomic: true },
+            Value::Array(_) | Value::Object(_),
+        ) => {
+            out.push(path.to_owned());
+        }
+        (Atom::Map { .. }, Value::Object(members)) => {
+            for (key, inner) in members {
+                let member = view.member(key).map_or(View::Deduced, |(member, _)| member);
+                whole_leaves(member, inner, &format!("{path}.{key}"), out);
+            }
+        }
+        (Atom::List(_), Value::Array(items)) => {
+            for item in items {
+                whole_leaves(view.items(), item, &format!("{path}[]"), out);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Structs that are no pointers in Go come back empty where pruning left nothing; the nulls of all else go later.
