@@ -3,12 +3,14 @@
 use super::negotiate::{self, Form};
 use super::write::{Done, Write};
 use super::{Api, decode};
+use crate::clock;
 use bytes::Bytes;
 use http::StatusCode;
 use hub_core::access::review::{self, Review};
 use hub_core::admission;
 use hub_core::status_error::StatusError;
 use hub_core::strict::Findings;
+use hub_core::timestamp;
 use serde_json::{Value, json};
 
 impl Api {
@@ -43,10 +45,14 @@ impl Api {
                 Err(why) => json!({"authenticated": false, "error": why.to_string(), "user": {}}),
             },
         };
-        body["status"] = status;
-        if body.get("metadata").is_none_or(Value::is_null) {
-            body["metadata"] = json!({"creationTimestamp": null});
+        if !body.get("metadata").is_some_and(Value::is_object) {
+            body["metadata"] = json!({});
         }
+        self.own(&write, None, &mut body)?;
+        if &*resource.kind == "SelfSubjectReview" {
+            body["metadata"]["creationTimestamp"] = json!(timestamp::format(clock::wall().0));
+        }
+        body["status"] = status;
         Ok(Done {
             code: StatusCode::CREATED,
             body: Bytes::from(body.to_string()),

@@ -75,6 +75,11 @@ impl Hub {
         Ok(path)
     }
 
+    /// Process id.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     /// CPU used so far, in seconds.
     ///
     /// # Errors

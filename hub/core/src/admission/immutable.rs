@@ -3,7 +3,7 @@
 
 use crate::status_error::Cause;
 use crate::types::Resource;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const IMMUTABLE: &str = "field is immutable";
 
@@ -42,7 +42,12 @@ pub(super) fn check(resource: &Resource, old: &Value, new: &Value) -> Vec<Cause>
     let mut causes = Vec::new();
     for pointer in fixed(resource) {
         let (before, after) = (old.pointer(pointer), new.pointer(pointer));
-        if before != after {
+        if before != after && *pointer == "/roleRef" {
+            let text = |key: &str| after.and_then(|role| role.get(key)).cloned().unwrap_or_default();
+            let (group, kind, name) = (text("apiGroup"), text("kind"), text("name"));
+            let role = json!({"APIGroup": group, "Kind": kind, "Name": name});
+            causes.push(Cause::invalid("roleRef", &role, "cannot change roleRef"));
+        } else if before != after {
             causes.push(Cause::invalid(
                 dotted(pointer),
                 after.unwrap_or(&Value::Null),

@@ -232,7 +232,7 @@ impl Access {
             why = format!("{why}: {}", decision.reason);
         }
         Err(match &wish.path {
-            Some(_) => StatusError::new(Reason::Forbidden, format!("forbidden: {why}")),
+            Some(_) => StatusError::new(Reason::Forbidden, format!("forbidden: {why}")).with_empty_details(),
             None => StatusError::forbidden(&wish.group, &wish.resource, &wish.name, why),
         })
     }
