@@ -1,6 +1,7 @@
 //! `bench`: measures the product on real parts and prints what it found. Times are printed, not judged.
 
 mod agent;
+mod api;
 mod fleet;
 mod path;
 mod plan;
@@ -17,7 +18,7 @@ use serde::Serialize;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const USAGE: &str = "usage: bench path|plan|fleet|agent [--json FILE]
+const USAGE: &str = "usage: bench path|plan|fleet|agent|api [--json FILE]
 
   path          hub and three real members: resident memory, time from apply to Available on the hub, bytes on the
                 wire for a one-line change
@@ -27,6 +28,9 @@ const USAGE: &str = "usage: bench path|plan|fleet|agent [--json FILE]
   agent         the agent alone beside a real control plane with 10 and with 1,000 pods: peak memory, CPU, start, 500
                 objects, repairs, edits, and IP bytes of idle hours. Needs root. --agent FILE measures another binary,
                 --idle-seconds N makes the idle window shorter or longer (a beat comes every 300 s)
+  api           the hub and a real kube-apiserver with etcd under the same load: creates and patches at 1, 8 and 64
+                clients, a list of 10,000 Deployments, updates to 1,000 watchers, resident memory. --large also with
+                100,000 objects, which takes long
   --json FILE   also write the numbers as JSON";
 
 /// What to measure.
@@ -36,12 +40,14 @@ enum Measurement {
     Plan,
     Fleet,
     Agent,
+    Api,
 }
 
 struct Arguments {
     measurement: Measurement,
     json: Option<PathBuf>,
     agent: agent::Options,
+    large: bool,
 }
 
 fn arguments() -> Result<Option<Arguments>> {
@@ -51,14 +57,17 @@ fn arguments() -> Result<Option<Arguments>> {
         Some("plan") => Measurement::Plan,
         Some("fleet") => Measurement::Fleet,
         Some("agent") => Measurement::Agent,
+        Some("api") => Measurement::Api,
         Some("--help" | "-h") | None => return Ok(None),
         Some(other) => bail!("unknown measurement {other:?}\n\n{USAGE}"),
     };
     let mut json = None;
+    let mut large = false;
     let mut agent = agent::Options::default();
     while let Some(argument) = given.next() {
         match argument.as_str() {
             "--json" => json = Some(given.next().context("--json needs a file")?.into()),
+            "--large" => large = true,
             "--agent" => agent.program = Some(given.next().context("--agent needs a file")?.into()),
             "--idle-seconds" => {
                 let seconds = given.next().context("--idle-seconds needs a number")?;
@@ -72,6 +81,7 @@ fn arguments() -> Result<Option<Arguments>> {
         measurement,
         json,
         agent,
+        large,
     }))
 }
 
@@ -110,6 +120,7 @@ fn main() -> Result<ExitCode> {
             json,
         )?,
         Measurement::Fleet => show(&in_folder(fleet::measure)?, json)?,
+        Measurement::Api => show(&in_folder(|folder| api::measure(folder, arguments.large))?, json)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -24,7 +24,8 @@ fn path(namespace: &str) -> String {
 /// A Deployment of about 2.8 kB, as people write them.
 pub(super) fn deployment(namespace: &str, n: usize) -> Vec<u8> {
     let name = format!("web-{n:06}");
-    let labels = json!({"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "shop", "tier": "front"});
+    let labels =
+        json!({"app.kubernetes.io/name": name, "app.kubernetes.io/part-of": "shop", "tier": "front"});
     let probe = |path: &str| {
         json!({"httpGet": {"path": path, "port": "http", "scheme": "HTTP"}, "periodSeconds": 10, "timeoutSeconds": 2,
             "failureThreshold": 3, "initialDelaySeconds": 5})
@@ -68,26 +69,42 @@ async fn send(client: &Client, request: http::Request<Body>) -> Result<(u16, Vec
 async fn expect(client: &Client, request: http::Request<Body>, wanted: u16) -> Result<Vec<u8>> {
     let what = format!("{} {}", request.method(), request.uri());
     let (code, body) = send(client, request).await?;
-    ensure!(code == wanted, "{what}: {code} {}", String::from_utf8_lossy(&body));
+    ensure!(
+        code == wanted,
+        "{what}: {code} {}",
+        String::from_utf8_lossy(&body)
+    );
     Ok(body)
 }
 
 fn request(method: &str, path: &str, of: &str, body: Vec<u8>) -> Result<http::Request<Body>> {
     let builder = http::Request::builder().method(method).uri(path);
     let builder = builder.header(http::header::CONTENT_TYPE, of);
-    Ok(builder.header(http::header::ACCEPT, "application/json").body(Body::from(body))?)
+    Ok(builder
+        .header(http::header::ACCEPT, "application/json")
+        .body(Body::from(body))?)
 }
 
 /// Makes a namespace.
 pub(super) async fn namespace(client: &Client, name: &str) -> Result<()> {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    let made = request("POST", "/api/v1/namespaces", "application/json", object.to_string().into_bytes())?;
+    let made = request(
+        "POST",
+        "/api/v1/namespaces",
+        "application/json",
+        object.to_string().into_bytes(),
+    )?;
     expect(client, made, 201).await?;
     Ok(())
 }
 
 /// Sends prepared requests with so many on their way at a time.
-async fn all(client: &Client, requests: Vec<http::Request<Body>>, wanted: u16, clients: usize) -> Result<Run> {
+async fn all(
+    client: &Client,
+    requests: Vec<http::Request<Body>>,
+    wanted: u16,
+    clients: usize,
+) -> Result<Run> {
     let count = requests.len();
     let started = Instant::now();
     let millis: Vec<f64> = futures::stream::iter(requests)
@@ -103,7 +120,13 @@ async fn all(client: &Client, requests: Vec<http::Request<Body>>, wanted: u16, c
 }
 
 /// Creates Deployments.
-pub(super) async fn create(client: &Client, namespace: &str, first: usize, count: usize, clients: usize) -> Result<Run> {
+pub(super) async fn create(
+    client: &Client,
+    namespace: &str,
+    first: usize,
+    count: usize,
+    clients: usize,
+) -> Result<Run> {
     let path = path(namespace);
     let made = |n| request("POST", &path, "application/json", deployment(namespace, n));
     let requests: Result<Vec<_>> = (first..first + count).map(made).collect();
@@ -116,7 +139,12 @@ pub(super) async fn patch(client: &Client, namespace: &str, count: usize, client
     let made = |n: usize| {
         let patch = json!({"metadata": {"annotations": {"example.com/revision": format!("patched-{n}")}}});
         let path = format!("{path}/web-{n:06}");
-        request("PATCH", &path, "application/merge-patch+json", patch.to_string().into_bytes())
+        request(
+            "PATCH",
+            &path,
+            "application/merge-patch+json",
+            patch.to_string().into_bytes(),
+        )
     };
     let requests: Result<Vec<_>> = (0..count).map(made).collect();
     all(client, requests?, 200, clients).await
@@ -124,7 +152,12 @@ pub(super) async fn patch(client: &Client, namespace: &str, count: usize, client
 
 /// Removes what the runs made.
 pub(super) async fn remove_all(client: &Client, namespace: &str) -> Result<()> {
-    let gone = request("DELETE", &path(namespace), "application/json", b"{\"propagationPolicy\":\"Background\"}".to_vec())?;
+    let gone = request(
+        "DELETE",
+        &path(namespace),
+        "application/json",
+        b"{\"propagationPolicy\":\"Background\"}".to_vec(),
+    )?;
     expect(client, gone, 200).await?;
     Ok(())
 }
@@ -138,11 +171,18 @@ pub(super) async fn list(client: &Client, namespace: &str) -> Result<(f64, usize
 }
 
 /// Milliseconds from the sending of an update until the last watcher has it.
-pub(super) async fn watch(client: &Client, namespace: &str, watchers: usize, updates: usize) -> Result<Vec<f64>> {
+pub(super) async fn watch(
+    client: &Client,
+    namespace: &str,
+    watchers: usize,
+    updates: usize,
+) -> Result<Vec<f64>> {
     let path = path(namespace);
     let one = request("GET", &format!("{path}?limit=1"), "application/json", Vec::new())?;
     let listed: Value = serde_json::from_slice(&expect(client, one, 200).await?)?;
-    let from = listed["metadata"]["resourceVersion"].as_str().context("no resourceVersion")?;
+    let from = listed["metadata"]["resourceVersion"]
+        .as_str()
+        .context("no resourceVersion")?;
     let (opened, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (tell, mut told) = mpsc::unbounded_channel();
     let mut tasks = tokio::task::JoinSet::new();
@@ -150,7 +190,9 @@ pub(super) async fn watch(client: &Client, namespace: &str, watchers: usize, upd
         let (client, opened, seen, tell) = (client.clone(), opened.clone(), seen.clone(), tell.clone());
         let path = format!("{path}?watch=true&resourceVersion={from}&timeoutSeconds=600");
         tasks.spawn(async move {
-            let answer = client.send(request("GET", &path, "application/json", Vec::new())?).await?;
+            let answer = client
+                .send(request("GET", &path, "application/json", Vec::new())?)
+                .await?;
             ensure!(answer.status() == 200, "watch: {}", answer.status());
             opened.fetch_add(1, Ordering::Relaxed);
             let mut body = answer.into_body().into_data_stream();
@@ -166,7 +208,11 @@ pub(super) async fn watch(client: &Client, namespace: &str, watchers: usize, upd
     }
     let started = Instant::now();
     while opened.load(Ordering::Relaxed) < watchers {
-        ensure!(started.elapsed() < PATIENCE, "{} of {watchers} watches are open", opened.load(Ordering::Relaxed));
+        ensure!(
+            started.elapsed() < PATIENCE,
+            "{} of {watchers} watches are open",
+            opened.load(Ordering::Relaxed)
+        );
         if let Some(ended) = tasks.try_join_next() {
             ended??;
         }
@@ -175,8 +221,12 @@ pub(super) async fn watch(client: &Client, namespace: &str, watchers: usize, upd
     let mut out = Vec::new();
     for n in 0..updates {
         let patch = json!({"metadata": {"annotations": {"example.com/revision": format!("seen-{n}")}}});
-        let patch = request("PATCH", &format!("{path}/web-000000"), "application/merge-patch+json",
-            patch.to_string().into_bytes())?;
+        let patch = request(
+            "PATCH",
+            &format!("{path}/web-000000"),
+            "application/merge-patch+json",
+            patch.to_string().into_bytes(),
+        )?;
         let sent = Instant::now();
         expect(client, patch, 200).await?;
         let wanted = (n + 1) * watchers;

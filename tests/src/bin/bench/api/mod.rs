@@ -78,7 +78,9 @@ async fn both(hub: &Hub, member: &Member, large: bool) -> Result<ApiNumbers> {
     }
     let pid = |name: &str| {
         let process = member.process(name);
-        process.map(|p| p.pid).with_context(|| format!("the member has no {name}"))
+        process
+            .map(|p| p.pid)
+            .with_context(|| format!("the member has no {name}"))
     };
     let mut servers = [
         Server {

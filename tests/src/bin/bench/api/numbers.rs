@@ -69,7 +69,9 @@ pub(crate) struct Side {
 
 impl fmt::Debug for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Side").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Side")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -132,7 +134,12 @@ impl fmt::Display for ApiNumbers {
             }
         }
         let (a, b) = (middle(&hub.list_ms), middle(&real.list_ms));
-        writeln!(f, "  {:<34}{a:>12.0}{b:>24.0}{:>9.1}", "list of 10,000, ms", b / a)?;
+        writeln!(
+            f,
+            "  {:<34}{a:>12.0}{b:>24.0}{:>9.1}",
+            "list of 10,000, ms",
+            b / a
+        )?;
         let (a, b) = (middle(&hub.last_watcher_ms), middle(&real.last_watcher_ms));
         let label = format!("update to last of {} watchers, ms", hub.watchers);
         writeln!(f, "  {label:<34}{a:>12.1}{b:>24.1}{:>9.1}", b / a)?;
