@@ -100,12 +100,9 @@ pub(super) fn is_shallow(tokens: &[Token<'_>]) -> bool {
                 top.1 += 1;
                 open.push((0, 0));
             }
-            ")" | "]" | "}" => {
-                // An unmatched one ends the expression for the parser.
-                if open.len() > 1 {
-                    open.pop();
-                }
-            }
+            // An unmatched one ends the expression for the parser.
+            ")" | "]" | "}" if open.len() > 1 => drop(open.pop()),
+            ")" | "]" | "}" => {}
             "," => *top = (0, 0),
             "&&" | "||" | ":" => top.1 = 0,
             "?" => *top = (top.0 + 1, 0),
