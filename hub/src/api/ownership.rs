@@ -141,7 +141,7 @@ impl Api {
     }
 
     /// The versions of a custom resource; its Scale is of the type table.
-    fn custom_versions<'s>(&'s self, write: &'s Write<'_>) -> Option<CustomVersions<'s>> {
+    pub(super) fn custom_versions<'s>(&'s self, write: &'s Write<'_>) -> Option<CustomVersions<'s>> {
         let resource = &write.served.resource;
         let custom = resource.custom.as_ref().filter(|_| !write.is_scale())?;
         Some(CustomVersions {

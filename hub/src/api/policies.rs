@@ -9,6 +9,7 @@ use hub_core::access::{Attributes, User};
 use hub_core::admission_policy::{self, Binding, GROUP, Policy, Request, Set, Sort, World, sees};
 use hub_core::cel::Authorize;
 use hub_core::limits::MAX_ADMISSION_POLICIES;
+use hub_core::ownership;
 use hub_core::scale;
 use hub_core::status_error::StatusError;
 use hub_core::strict::Findings;
@@ -134,7 +135,7 @@ impl Authorize for Asked<'_> {
 }
 
 impl Asked<'_> {
-    fn served(&self, api_version: &str, kind: &str) -> Option<&Served> {
+    fn served(&self, api_version: &str, kind: &str) -> Option<Served> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         self.api.catalog.of_kind(group, version, kind)
     }
@@ -166,7 +167,7 @@ impl World for Asked<'_> {
 
 impl Api {
     fn asked<'a>(&'a self, policed: &Policed<'a>, name: &str) -> Asked<'a> {
-        let resource = policed.served.resource;
+        let resource = &policed.served.resource;
         let wish = Attributes::resource("", &resource.group, &resource.plural, policed.namespace, name);
         Asked {
             api: self,
@@ -187,7 +188,7 @@ impl Api {
         old: Option<&Value>,
     ) -> Result<Value, StatusError> {
         let policed = Policed::of(write)?;
-        let resource = policed.served.resource;
+        let resource = &policed.served.resource;
         if !sees(resource) || policed.is_scale() {
             return Ok(object);
         }
@@ -198,10 +199,13 @@ impl Api {
         let name = hub_core::admission::name_of(old.unwrap_or(&object)).to_owned();
         let world = self.asked(&policed, &name);
         let request = request(&policed, operation, &name, Some(&object), old);
-        let versions = self.versions(write)?;
         let api_version = resource.api_version();
-        let merge =
-            |live: &Value, config: &Value| hub_core::ownership::merged(&versions, &api_version, live, config);
+        let custom = self.custom_versions(write);
+        let built_in = self.versions(write)?;
+        let merge = |live: &Value, config: &Value| match &custom {
+            Some(versions) => ownership::merged(versions, &api_version, live, config),
+            None => ownership::merged(&built_in, &api_version, live, config),
+        };
         let Some(mut made) = admission_policy::mutate(&set, &request, &world, &merge)? else {
             return Ok(object);
         };
@@ -227,16 +231,16 @@ impl Api {
         old: Option<&Value>,
         warnings: &mut Vec<String>,
     ) -> Result<(), StatusError> {
-        if !sees(policed.served.resource) {
+        if !sees(&policed.served.resource) {
             return Ok(());
         }
         let set = self.policies.current(&self.store, Sort::Validating);
         if set.is_empty() {
             return Ok(());
         }
-        let scales = policed
-            .is_scale()
-            .then(|| [object.map(scale::of), old.map(scale::of)]);
+        let scales = policed.is_scale().then(|| {
+            [object, old].map(|state| state.map(|state| scale::of(&policed.served.resource, state)))
+        });
         let (object, old) = match &scales {
             Some([object, old]) => (object.as_ref(), old.as_ref()),
             None => (object, old),
@@ -262,7 +266,7 @@ impl Api {
     /// # Errors
     /// 403.
     pub(super) fn check_number_of_policies(&self, served: &Served, name: &str) -> Result<(), StatusError> {
-        let resource = served.resource;
+        let resource = &served.resource;
         let Some((sort, _)) = admission_policy::sort_of(&resource.group, &resource.plural) else {
             return Ok(());
         };
@@ -290,7 +294,7 @@ fn request<'a>(
     object: Option<&'a Value>,
     old: Option<&'a Value>,
 ) -> Request<'a> {
-    let resource = policed.served.resource;
+    let resource = &*policed.served.resource;
     Request {
         operation,
         resource,

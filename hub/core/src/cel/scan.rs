@@ -91,6 +91,7 @@ pub(super) fn is_shallow(tokens: &[Token<'_>]) -> bool {
         return false;
     }
     for token in tokens {
+        let is_inner = open.len() > 1;
         let Some(top) = open.last_mut() else {
             return true;
         };
@@ -101,7 +102,7 @@ pub(super) fn is_shallow(tokens: &[Token<'_>]) -> bool {
                 open.push((0, 0));
             }
             // An unmatched one ends the expression for the parser.
-            ")" | "]" | "}" if open.len() > 1 => drop(open.pop()),
+            ")" | "]" | "}" if is_inner => drop(open.pop()),
             ")" | "]" | "}" => {}
             "," => *top = (0, 0),
             "&&" | "||" | ":" => top.1 = 0,
