@@ -268,8 +268,9 @@ impl Api {
                     let answer = self.place(request, &place, &query, verb, &caller, guard).await;
                     (answer, NOTES.with(RefCell::take))
                 };
-                let (answer, noted) = NOTES.scope(RefCell::default(), answered).await;
-                notes = noted;
+                let (mut answer, noted) = NOTES.scope(RefCell::default(), answered).await;
+                respond::warn(&mut answer, &noted.warnings);
+                notes = noted.annotations;
                 let who = match caller.real {
                     Some(real) => (Some(real), Some(caller.user)),
                     None => (Some(caller.user), None),

@@ -18,8 +18,17 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex, PoisonError};
 
 tokio::task_local! {
-    /// What policies note about the request of this task, for the audit log.
-    pub(super) static NOTES: RefCell<Vec<(String, String)>>;
+    /// What policies note about the request of this task.
+    pub(super) static NOTES: RefCell<Notes>;
+}
+
+/// What policies say beside the answer.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    /// For the audit log.
+    pub(super) annotations: Vec<(String, String)>,
+    /// For the client whose write another policy refuses.
+    pub(super) warnings: Vec<String>,
 }
 
 /// The policies of both sorts as they were compiled last.
@@ -252,9 +261,20 @@ impl Api {
         let world = self.asked(policed, named);
         let verdict =
             admission_policy::validate(&set, &request(policed, operation, named, object, old), &world);
-        warnings.extend(verdict.warnings);
+        let mut said = Notes {
+            annotations: verdict.annotations,
+            warnings: Vec::new(),
+        };
+        match verdict.denied {
+            Some(_) => said.warnings = verdict.warnings,
+            None => warnings.extend(verdict.warnings),
+        }
         // Outside of a request (tests of single calls) nobody reads notes.
-        let _nobody_asks = NOTES.try_with(|notes| notes.borrow_mut().extend(verdict.annotations));
+        let _nobody_asks = NOTES.try_with(|notes| {
+            let mut notes = notes.borrow_mut();
+            notes.annotations.extend(said.annotations);
+            notes.warnings.extend(said.warnings);
+        });
         match verdict.denied {
             Some(refused) => Err(refused),
             None => Ok(()),
