@@ -71,6 +71,13 @@ pub async fn join(options: Options) -> Result<()> {
         .map(|path| std::fs::canonicalize(path).with_context(|| format!("kubeconfig {}", path.display())))
         .transpose()?;
     let api = connect(kubeconfig.as_deref(), &Confirmed::default()).await?;
+    let version = probe::version(&api).await.context("the member's API")?;
+    if probe::is_hub(&version) {
+        bail!(
+            "the kubeconfig points at a Pinnace hub ({version}), not at the cluster that is to join: give that one's with \
+             --kubeconfig"
+        );
+    }
     let (uid, version) = probe::identity(&api).await.context("the member's API")?;
     // Made here, so that a disk that cannot hold it is found before the token is used.
     drop(Ledger::open(&options.data)?);

@@ -10,6 +10,7 @@ use agent_core::order::rank;
 use agent_core::record::{ObjectRecord, Origin};
 use anyhow::{Context, Result, bail};
 use interpreter::Native;
+use shared::owned::Marker;
 
 use crate::guard::{Keeper, Source};
 use crate::identity;
@@ -60,7 +61,7 @@ pub async fn leave(options: Options) -> Result<()> {
         ledger.clone(),
         Box::new(Native::default()),
         keeper,
-        receipt.incarnation,
+        Marker::of(receipt),
         Random::new(),
     );
     // What lives inside goes before what it lives in.

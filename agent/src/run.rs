@@ -16,6 +16,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use futures::stream::FuturesUnordered;
 use interpreter::{Customized, Native};
+use shared::owned::Marker;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::{LocalSet, spawn_local};
@@ -227,7 +228,7 @@ async fn lead(
         ledger.clone(),
         Box::new(customized.clone()),
         guard.clone(),
-        receipt.incarnation,
+        Marker::of(receipt),
         random.clone(),
     )
     .sharing(office.as_ref().map(|o| o.mirror.clone()));

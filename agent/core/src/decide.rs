@@ -66,8 +66,9 @@ pub fn decide(
     let (origin, nonce, template_uid) = match (known, claimed) {
         (Some(r), _) => (r.origin, r.nonce, r.template_uid.as_str()),
         (None, Some(i)) => (Origin::Created, Some(i.nonce), i.template_uid.as_str()),
-        // Our marks, but neither the recorded uid nor the intent's nonce: a restored member or a lost ledger.
-        (None, None) if matches!(live.mark, Mark::Ours { .. }) => {
+        // Our marks, but neither the recorded uid nor the intent's nonce: a restored member, a lost ledger, or an
+        // enrolment of this cluster that this one took the place of.
+        (None, None) if matches!(live.mark, Mark::Ours { .. } | Mark::Former) => {
             return Step::Update {
                 origin: Origin::Adopted,
                 nonce: None,

@@ -2,14 +2,15 @@
 
 use interpreter::{InterpretError, Interpreter, RetainHints, TEMPLATE_GENERATION_ANNOTATION};
 use serde_json::{Map, Value};
-use shared::ids::{Incarnation, Nonce};
-use shared::owned;
+use shared::ids::Nonce;
+use shared::owned::{self, Marker};
 use shared::set::Entry;
 
 /// The content with our label and annotations. `nonce` is set on what we create and carried on by what we
 /// created.
 #[must_use]
-pub fn marked(mut content: Value, entry: &Entry, incarnation: &Incarnation, nonce: Option<Nonce>) -> Value {
+pub fn marked(mut content: Value, entry: &Entry, marker: &Marker, nonce: Option<Nonce>) -> Value {
+    let incarnation = &marker.incarnation;
     let Some(object) = content.as_object_mut() else {
         return content;
     };
@@ -21,6 +22,7 @@ pub fn marked(mut content: Value, entry: &Entry, incarnation: &Incarnation, nonc
     let mut put = |name: &str, value: String| annotations.insert(name.to_owned(), value.into());
     put(owned::WORK, entry.work.clone());
     put(owned::INCARNATION, incarnation.to_string());
+    put(owned::CLUSTER, marker.place.clone());
     put(owned::TEMPLATE_UID, entry.template_uid.clone());
     put(owned::TEMPLATE_GENERATION, entry.template_generation.to_string());
     put(

@@ -5,8 +5,8 @@
 //! So "our set of fields is what it was after our apply" means "nobody touched what is ours".
 
 use serde_json::Value;
-use shared::ids::{Digest, Incarnation};
-use shared::owned::{self, Mark};
+use shared::ids::Digest;
+use shared::owned::{self, Mark, Marker};
 
 /// An object as it is in the member, reduced to what decisions need.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,14 +33,14 @@ impl Live {
     /// Reads an object (or its metadata alone) as the member returned it. None when it has no uid, which no
     /// stored object lacks.
     #[must_use]
-    pub fn read(object: &Value, incarnation: &Incarnation) -> Option<Self> {
+    pub fn read(object: &Value, marker: &Marker) -> Option<Self> {
         let metadata = object.get("metadata")?;
         let text = |name: &str| metadata.get(name).and_then(Value::as_str).map(str::to_owned);
         Some(Self {
             uid: text("uid").filter(|u| !u.is_empty())?,
             resource_version: text("resourceVersion").unwrap_or_default(),
             deleting: metadata.get("deletionTimestamp").is_some_and(|v| !v.is_null()),
-            mark: owned::mark(object, incarnation),
+            mark: owned::mark(object, marker),
             fields: own_fields(metadata),
             established: is_established(object),
             completed: is_completed(object),
@@ -113,12 +113,18 @@ fn is_completed(object: &Value) -> bool {
 mod tests {
     use super::*;
     use serde_json::json;
+    use shared::ids::{ClusterName, FleetId, Incarnation};
+
+    fn marker() -> Marker {
+        let shop = ClusterName::new("shop").expect("a name");
+        Marker::new(FleetId([2; 16]), &shop, Incarnation([1; 16]))
+    }
 
     fn with_fields(entries: Value) -> Live {
         Live::read(
             &json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "a", "uid": "u", "resourceVersion": "7", "managedFields": entries}}),
-            &Incarnation([1; 16]),
+            &marker(),
         )
         .expect("has a uid")
     }
@@ -151,7 +157,7 @@ mod tests {
 
     #[test]
     fn ends_of_jobs_and_pods_and_establishment() {
-        let read = |v: Value| Live::read(&v, &Incarnation([1; 16])).expect("has a uid");
+        let read = |v: Value| Live::read(&v, &marker()).expect("has a uid");
         let job = |c: &str| {
             json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"uid": "u"},
             "status": {"conditions": [{"type": c, "status": "True"}]}})
@@ -167,6 +173,6 @@ mod tests {
         assert!(read(crd("True")).established);
         assert!(!read(crd("False")).established);
         assert!(read(job("Complete")).established);
-        assert!(Live::read(&json!({"metadata": {"name": "x"}}), &Incarnation([1; 16])).is_none());
+        assert!(Live::read(&json!({"metadata": {"name": "x"}}), &marker()).is_none());
     }
 }

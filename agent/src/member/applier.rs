@@ -18,7 +18,8 @@ use agent_core::live::Live;
 use agent_core::record::{Intent, ObjectRecord, Origin};
 use interpreter::Interpreter;
 use serde_json::{Value, json};
-use shared::ids::{Incarnation, ObjectKey};
+use shared::ids::ObjectKey;
+use shared::owned::Marker;
 use shared::reason::Reason;
 use shared::set::Entry;
 
@@ -40,7 +41,7 @@ pub struct Applier {
     ledger: Rc<RefCell<Ledger>>,
     interpreter: Box<dyn Interpreter>,
     guard: Rc<Keeper>,
-    incarnation: Incarnation,
+    marker: Marker,
     random: Random,
     mirror: Option<Rc<Mirror>>,
 }
@@ -83,7 +84,7 @@ impl Applier {
         ledger: Rc<RefCell<Ledger>>,
         interpreter: Box<dyn Interpreter>,
         guard: Rc<Keeper>,
-        incarnation: Incarnation,
+        marker: Marker,
         random: Random,
     ) -> Self {
         Self {
@@ -92,7 +93,7 @@ impl Applier {
             ledger,
             interpreter,
             guard,
-            incarnation,
+            marker,
             random,
             mirror: None,
         }
@@ -225,9 +226,7 @@ impl Applier {
     }
 
     fn live(&self, object: Option<&Value>) -> Option<Box<Live>> {
-        object
-            .and_then(|o| Live::read(o, &self.incarnation))
-            .map(Box::new)
+        object.and_then(|o| Live::read(o, &self.marker)).map(Box::new)
     }
 
     async fn read(
@@ -310,7 +309,7 @@ impl Applier {
         match (step, object) {
             (Step::Create, _) => self.create(job).await,
             (Step::Update { origin, nonce }, Some(observed)) => {
-                let desired = effective::marked(job.content.clone(), entry, &self.incarnation, nonce);
+                let desired = effective::marked(job.content.clone(), entry, &self.marker, nonce);
                 let what = if job.repair { "repaired" } else { "applied" };
                 self.force(
                     job,
@@ -397,7 +396,7 @@ impl Applier {
         self.ledger.borrow().put_intent(&intent)?;
         self.share(&intent.key, true).await?;
         crash::point("intent-apply");
-        let desired = effective::marked(job.content, job.entry, &self.incarnation, Some(intent.nonce));
+        let desired = effective::marked(job.content, job.entry, &self.marker, Some(intent.nonce));
         let mode = ApplyMode {
             force: false,
             dry_run: false,
@@ -499,7 +498,7 @@ impl Applier {
         entry: &Entry,
         what: &str,
     ) -> Result<Outcome, Trouble> {
-        let Some(live) = Live::read(&object, &self.incarnation) else {
+        let Some(live) = Live::read(&object, &self.marker) else {
             let message = "the member answered an apply with an object without uid".to_owned();
             return Err(Trouble::Refused(Reason::Invalid, message, None));
         };

@@ -13,7 +13,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use shared::bundle::{Descriptor, SignedDescriptor};
-use shared::ids::{Digest, FleetId, Incarnation, KeyNumber, Nonce, ObjectKey, Signature};
+use shared::ids::{ClusterName, Digest, FleetId, Incarnation, KeyNumber, Nonce, ObjectKey, Signature};
 use shared::owned;
 use shared::reason::Reason;
 use shared::set::{ConflictResolution, DeleteMode, Entry};
@@ -29,6 +29,11 @@ const CONTENT: &str =
     r#"{"apiVersion":"v1","data":{"a":"1"},"kind":"ConfigMap","metadata":{"name":"one","namespace":"shop"}}"#;
 
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
+
+fn marker() -> owned::Marker {
+    let shop = ClusterName::new("shop").unwrap();
+    owned::Marker::new(FleetId([1; 16]), &shop, Incarnation([3; 16]))
+}
 
 struct Bench {
     applier: Applier,
@@ -99,7 +104,7 @@ fn bench(answers: Vec<(u16, Value)>) -> Bench {
         ledger.clone(),
         Box::new(interpreter::Native::default()),
         Rc::new(Keeper::start(Source::Default).unwrap()),
-        Incarnation([3; 16]),
+        marker(),
         Random::new(),
     );
     drop(entered);
@@ -236,6 +241,40 @@ fn a_lost_answer_leaves_the_intent_open_and_the_object_is_ours_next_time() {
     let asked = second.asked.lock().unwrap();
     assert!(asked[1].0.contains("force=true"));
     assert_eq!(asked[1].1["metadata"]["uid"], "u1", "bound to what was read");
+}
+
+#[test]
+fn what_a_former_enrolment_of_this_cluster_managed_is_adopted() {
+    let of =
+        |place: String| json!({owned::INCARNATION: Incarnation([9; 16]).to_string(), owned::CLUSTER: place});
+    let marks = of(marker().place);
+    let same = bench(vec![
+        (200, object("u1", marks.clone())),
+        (200, object("u1", marks)),
+    ]);
+    let Outcome::Applied { record, .. } = run(&same, apply(None, None)) else {
+        panic!("not applied")
+    };
+    assert_eq!(record.origin, Origin::Adopted, "so nothing ever deletes it");
+    let asked = same.asked.lock().unwrap();
+    assert!(asked[1].0.contains("force=true"));
+    let sent = &asked[1].1["metadata"]["annotations"];
+    assert_eq!(sent[owned::INCARNATION], marker().incarnation.to_string());
+    assert_eq!(sent[owned::CLUSTER], marker().place);
+
+    let other = of("another/place".to_owned());
+    let answers = vec![(200, object("u1", other.clone())), (200, object("u1", other))];
+    let outcome = run(&bench(answers), apply(None, None));
+    assert!(
+        matches!(
+            outcome,
+            Outcome::Failed {
+                reason: Reason::Conflict,
+                ..
+            }
+        ),
+        "{outcome:?}"
+    );
 }
 
 #[test]

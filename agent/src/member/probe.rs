@@ -60,8 +60,22 @@ pub async fn identity(api: &Api) -> Result<(String, String), ApiError> {
             b"{\"message\": \"kube-system has no uid\"}",
         ));
     }
+    Ok((uid, version(api).await?))
+}
+
+/// `gitVersion` of the API server.
+///
+/// # Errors
+/// When the member does not answer.
+pub async fn version(api: &Api) -> Result<String, ApiError> {
     let version: Version = api.document("/version").await?;
-    Ok((uid, version.git))
+    Ok(version.git)
+}
+
+/// Whether a server of this version is a hub of ours and no cluster: it would manage itself.
+#[must_use]
+pub fn is_hub(version: &str) -> bool {
+    version.ends_with("+pinnace")
 }
 
 /// What the member says of its own readiness; none: it is ready, or does not say.
@@ -135,5 +149,16 @@ pub async fn run(api: Api, guard: Rc<Keeper>, look: Rc<Notify>, events: mpsc::Se
             () = sleep(PROBE_EVERY) => {}
             () = look.notified() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_hub;
+
+    #[test]
+    fn a_hub_is_told_from_a_cluster_by_its_version() {
+        assert!(is_hub("v1.36.0+pinnace"));
+        assert!(!is_hub("v1.36.0+k3s1") && !is_hub("v1.36.0"));
     }
 }

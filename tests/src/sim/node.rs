@@ -13,7 +13,8 @@ use agent_core::record::{Intent, ObjectRecord, Origin};
 use agent_core::session::{Effect, Identity, Member as MemberFacts};
 use ring::rand::SystemRandom;
 use serde_json::Value;
-use shared::ids::{BootId, Incarnation, Nonce, ObjectKey};
+use shared::ids::{BootId, Nonce, ObjectKey};
+use shared::owned::Marker;
 use shared::reason::Reason;
 use shared::set::{ConflictResolution, Entry};
 use shared::time::Millis;
@@ -45,7 +46,7 @@ struct Process {
 pub struct Node {
     index: usize,
     identity: Identity,
-    incarnation: Incarnation,
+    marker: Marker,
     /// Durable.
     pub ledger: Ledger,
     /// A copy of the ledger from earlier.
@@ -77,11 +78,11 @@ impl Node {
     /// An agent that has joined.
     #[must_use]
     pub fn new(index: usize, identity: Identity, ledger: Ledger, rng: Rng) -> Self {
-        let incarnation = ledger.receipt.receipt.incarnation;
+        let marker = Marker::of(&ledger.receipt.receipt);
         Self {
             index,
             identity,
-            incarnation,
+            marker,
             ledger,
             backup: None,
             member: Member::default(),
@@ -368,9 +369,7 @@ impl Node {
     }
 
     fn live(&self, object: Option<&Value>) -> Option<Box<Live>> {
-        object
-            .and_then(|o| Live::read(o, &self.incarnation))
-            .map(Box::new)
+        object.and_then(|o| Live::read(o, &self.marker)).map(Box::new)
     }
 
     /// The member's API fails before doing anything.
@@ -543,7 +542,7 @@ impl Node {
             }
             Step::Wait | Step::Completed => return Ok(Ok(Outcome::Seen { live, record, intent })),
         };
-        let desired = effective::marked(content, entry, &self.incarnation, nonce);
+        let desired = effective::marked(content, entry, &self.marker, nonce);
         let read = live.as_ref().map(|l| (l.uid.clone(), l.resource_version.clone()));
         if self.rng.chance(scene.faults.race) {
             let value = self.rng.below(1000).to_string();
@@ -603,7 +602,7 @@ impl Node {
             self.ledger.intents.insert(entry.key.clone(), intent.clone());
         }
         self.dies(scene)?;
-        let desired = effective::marked(content, entry, &self.incarnation, Some(intent.nonce));
+        let desired = effective::marked(content, entry, &self.marker, Some(intent.nonce));
         let applied = self.member.apply(&entry.key, &desired, false, None);
         if let Err(trouble) = self.refusal(&applied, Some(&intent)) {
             return Ok(Err(trouble));

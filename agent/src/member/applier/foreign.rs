@@ -41,7 +41,7 @@ impl Applier {
         };
         // The fields have moved and nothing else has changed: the dry run now also shows what goes.
         let preview = self.preview(&job, &observed).await;
-        let desired = effective::marked(job.content.clone(), job.entry, &self.incarnation, None);
+        let desired = effective::marked(job.content.clone(), job.entry, &self.marker, None);
         let api_version = job.target.resource.api_version.clone();
         let blank = self.blank(job.entry, &api_version, Origin::Adopted);
         let from = if names.is_empty() {
@@ -55,7 +55,7 @@ impl Applier {
 
     /// What a take-over would change, by a dry run.
     pub(super) async fn preview(&self, job: &Job<'_>, observed: &Value) -> String {
-        let desired = effective::marked(job.content.clone(), job.entry, &self.incarnation, None);
+        let desired = effective::marked(job.content.clone(), job.entry, &self.marker, None);
         let mode = ApplyMode {
             force: true,
             dry_run: true,
