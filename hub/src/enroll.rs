@@ -188,6 +188,9 @@ pub(crate) enum JoinError {
     /// The Cluster object.
     #[error(transparent)]
     Commit(#[from] CommitError),
+    /// The Cluster object is changed by others all the time.
+    #[error("the Cluster object changes too often to be written")]
+    Busy,
     /// The shown receipt.
     #[error(transparent)]
     Receipt(#[from] KeyError),
@@ -199,8 +202,9 @@ fn refusal_reason(refusal: &EnrolRefusal) -> Reason {
         | EnrolRefusal::TokenExpired
         | EnrolRefusal::TokenOfOther(_)
         | EnrolRefusal::TokenUsed => Reason::TokenRefused,
-        EnrolRefusal::NameTaken | EnrolRefusal::OtherCluster(_) => Reason::NameTaken,
-        EnrolRefusal::Revoked => Reason::Revoked,
+        EnrolRefusal::NameTaken(_) | EnrolRefusal::OtherCluster { .. } => Reason::NameTaken,
+        EnrolRefusal::Revoked(_) => Reason::Revoked,
+        EnrolRefusal::MemberElsewhere(_) => Reason::MemberTaken,
     }
 }
 
@@ -250,7 +254,8 @@ pub(crate) async fn recall(
     Ok(recalled.filter(|enrolment| enrolment.identity == identity && !enrolment.revoked))
 }
 
-/// Makes the Cluster object of an enrolment unless there is one.
+/// Makes the Cluster object of an enrolment. One that is there stays; only which member it stands for, and what the token
+/// says of it, is brought up to date.
 ///
 /// # Errors
 /// The store.
@@ -262,22 +267,57 @@ pub(crate) async fn ensure_cluster(
 ) -> Result<(), JoinError> {
     let resource = ResourceId::new("cluster.karmada.io", "clusters");
     let name = enrolment.cluster.as_str().to_owned();
-    if store.get(&resource, "", &name).is_some() {
-        return Ok(());
+    for _ in 0..limits::CLUSTER_WRITES {
+        let (expect, object) = match store.get(&resource, "", &name) {
+            Some(stored) => match renewed(stored.value(), enrolment) {
+                Some(object) => (Expect::Revision(stored.revision), object),
+                None => return Ok(()),
+            },
+            None => (Expect::Absent, cluster_object(enrolment, &new_uid(random)?, now)),
+        };
+        let put = Op::Put {
+            resource: resource.clone(),
+            namespace: String::new(),
+            name: name.clone(),
+            expect,
+            object,
+        };
+        match store.commit(vec![put]).await {
+            // Somebody was faster: look again.
+            Err(
+                CommitError::AlreadyExists { .. }
+                | CommitError::Conflict { .. }
+                | CommitError::NotFound { .. },
+            ) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(()),
+        }
     }
-    let object = cluster_object(enrolment, &new_uid(random)?, now);
-    let put = Op::Put {
-        resource,
-        namespace: String::new(),
-        name,
-        expect: Expect::Absent,
-        object,
+    // The agent is not answered and repeats.
+    Err(JoinError::Busy)
+}
+
+/// The Cluster object of a name that another member has taken; none: it stands for this one already.
+fn renewed(mut object: Value, enrolment: &Enrolment) -> Option<Value> {
+    if object["spec"]["id"] == enrolment.kube_system_uid.as_str() {
+        return None;
+    }
+    let fresh = cluster_object(enrolment, "", UnixSeconds(0));
+    let merge = |into: &mut Value, from: &Value| {
+        for (key, value) in from.as_object().into_iter().flatten() {
+            into[key.as_str()] = value.clone();
+        }
     };
-    match store.commit(vec![put]).await {
-        // Somebody made it in between: that is the wanted state too.
-        Ok(_) | Err(CommitError::AlreadyExists { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+    merge(&mut object["spec"], &fresh["spec"]);
+    merge(&mut object["metadata"]["labels"], &fresh["metadata"]["labels"]);
+    if object["metadata"]["labels"].is_null()
+        && let Some(metadata) = object["metadata"].as_object_mut()
+    {
+        metadata.remove("labels");
     }
+    let generation = object["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+    object["metadata"]["generation"] = json!(generation);
+    Some(object)
 }
 
 fn cluster_object(enrolment: &Enrolment, uid: &str, now: UnixSeconds) -> Value {

@@ -102,3 +102,5 @@ pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 const _: () = assert!(BUS_PAYLOAD_BYTES * 2 <= BUS_CREDIT_BYTES);
 const _: () = assert!(UNPROVEN_BYTES >= CONNECT_BYTES);
 const _: () = assert!(PUBLISH_BYTES < OUTBOUND_BYTES);
+/// How often the Cluster object of a join is tried when somebody else was faster.
+pub const CLUSTER_WRITES: usize = 8;

@@ -131,6 +131,8 @@ reasons! {
     TokenRefused stays,
     /// A member with another `kube-system` uid is already enrolled under this name.
     NameTaken stays,
+    /// The member is enrolled under another name.
+    MemberTaken stays,
     /// The identity key is not the one enrolled for the cluster.
     UnknownIdentity stays,
     /// The member's `kube-system` uid is not the recorded one.

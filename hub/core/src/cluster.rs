@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
+use shared::reason::Reason;
 use shared::time::UnixSeconds;
 
 use crate::estimate::nodes::Node;
@@ -33,6 +34,8 @@ pub struct Cluster {
     pub taints: Vec<Taint>,
     /// Is it being removed? Nothing new goes there, and what is there is withdrawn.
     pub deleting: bool,
+    /// Its enrolment was revoked: nothing new goes there, and what is there stays.
+    pub revoked: bool,
     /// What it has and uses; `None`: it has not reported yet, so nothing is known to fit.
     pub summary: Option<Summary>,
     /// Its resource models.
@@ -121,6 +124,11 @@ pub struct Taint {
     pub added: Option<UnixSeconds>,
 }
 
+/// The condition Ready says so, which only the hub writes.
+fn is_revoked(status: &Value) -> bool {
+    items(&status["conditions"]).any(|one| one["type"] == "Ready" && one["reason"] == Reason::Revoked.code())
+}
+
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -133,6 +141,7 @@ impl Cluster {
     /// Reads a Cluster object of `cluster.karmada.io/v1alpha1`.
     pub fn read(object: &Value) -> Self {
         let (metadata, spec, status) = (&object["metadata"], &object["spec"], &object["status"]);
+        let revoked = is_revoked(status);
         Self {
             name: text(&metadata["name"]),
             labels: crate::policy::labels_of(object),
@@ -148,8 +157,10 @@ impl Cluster {
                 })
                 .collect(),
             deleting: !metadata["deletionTimestamp"].is_null(),
+            revoked,
+            // Of a cluster that nobody speaks for, nothing is known to fit.
             summary: Some(&status["resourceSummary"])
-                .filter(|s| s.is_object())
+                .filter(|s| s.is_object() && !revoked)
                 .map(Summary::read),
             grades: estimate::grades(&spec["resourceModels"]),
             apis: Apis::read(status).map(Arc::new),

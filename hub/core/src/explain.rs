@@ -119,8 +119,12 @@ pub struct TargetFacts {
     pub enrolled: bool,
     /// The hub knows less than the agent; nothing is shipped.
     pub hub_behind: bool,
+    /// Its enrolment was revoked.
+    pub revoked: bool,
     /// Seconds of silence, 0 when not silent.
     pub silent_s: u64,
+    /// Nothing was heard since the hub started, so the silence is counted from there.
+    pub unheard: bool,
     /// The newest set contains this content (it was adopted).
     pub adopted: bool,
     /// Sequence of the newest set.
@@ -181,6 +185,16 @@ fn worded(facts: &TargetFacts) -> (Code, String) {
             "no agent has joined under this name yet".to_owned(),
         );
     }
+    if facts.revoked {
+        let name = &facts.cluster;
+        return say(
+            Reason::Revoked,
+            format!(
+                "its enrolment was revoked: what it holds stays there and follows nothing more; `pinnace cluster remove \
+                 {name}` takes it off the hub, `pinnace cluster replace {name}` lets another agent take its place"
+            ),
+        );
+    }
     if facts.hub_behind {
         let hint = format!("pinnace cluster reconcile {} --push-hub", facts.cluster);
         return say(
@@ -199,7 +213,13 @@ fn worded(facts: &TargetFacts) -> (Code, String) {
         };
         return say(
             Reason::Silent,
-            format!("silent for {}; {last}", duration(facts.silent_s)),
+            match facts.unheard {
+                true => format!(
+                    "not heard since the hub started {} ago; {last}",
+                    duration(facts.silent_s)
+                ),
+                false => format!("silent for {}; {last}", duration(facts.silent_s)),
+            },
         );
     }
     if facts.suspended && current.is_none() {
@@ -357,7 +377,9 @@ mod tests {
             replicas: Some(2),
             enrolled: true,
             hub_behind: false,
+            revoked: false,
             silent_s: 0,
+            unheard: false,
             adopted: true,
             offered: Some(7),
             acknowledged: Some(7),
@@ -397,6 +419,14 @@ mod tests {
         assert_eq!(
             reason(&TargetFacts {
                 silent_s: 9,
+                revoked: true,
+                ..applied.clone()
+            }),
+            Some(Reason::Revoked)
+        );
+        assert_eq!(
+            reason(&TargetFacts {
+                silent_s: 9,
                 hub_behind: true,
                 ..applied.clone()
             }),
@@ -430,6 +460,20 @@ mod tests {
                 ..facts()
             }),
             Some(Reason::Suspended)
+        );
+    }
+
+    #[test]
+    fn a_silence_that_is_as_old_as_the_hub_says_so() {
+        let unheard = TargetFacts {
+            silent_s: 240,
+            unheard: true,
+            ..facts()
+        };
+        let got = state(&unheard).message;
+        assert!(
+            got.starts_with("not heard since the hub started 4m ago; "),
+            "{got}"
         );
     }
 

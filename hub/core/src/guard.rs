@@ -210,7 +210,7 @@ fn cluster(
         }
         Wish::Delete => {
             let why = format!(
-                "removing a cluster from the fleet is not served yet; `pinnace cluster revoke {name}` ends its access"
+                "a cluster leaves by `pinnace cluster revoke {name}`, which ends its access, and `pinnace cluster remove {name}`, which takes it off the hub"
             );
             Err(forbidden(resource, old, &why))
         }

@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::fleet::wire::{ClusterAction, Explanation, JoinToken, JoinTokenSpec, ReconcileMode, Rendering};
+use crate::fleet::wire::{
+    ClusterAction, Explanation, JoinToken, JoinTokenSpec, ReconcileMode, ReconcilePreview, Rendering,
+};
 use client::Hub;
 use serde_json::{Value, json};
 
@@ -149,6 +151,17 @@ enum ClusterCommand {
         /// Name of the cluster.
         name: String,
     },
+    /// Let another agent take the place of a cluster (lost disk, new machine, clone): the enrolment ends at once, and
+    /// the next token of the name enrols whoever shows it.
+    Replace {
+        /// Name of the cluster.
+        name: String,
+    },
+    /// Take a revoked cluster off the hub and free its name. Nothing in the member is touched.
+    Remove {
+        /// Name of the cluster.
+        name: String,
+    },
 }
 
 /// Runs one command.
@@ -167,7 +180,11 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     match &cli.command {
         Command::Token(TokenCommand::Create(args)) => {
             let token: JoinToken = hub.post("jointokens", &JoinToken::request(args.spec())).await?;
-            let line = token.status.map(|status| status.join_line).unwrap_or_default();
+            let status = token.status.unwrap_or_default();
+            if let Some(warning) = &status.warning {
+                eprintln!("{warning}");
+            }
+            let line = status.join_line;
             if args.install.manifest {
                 print!("{}", manifest::of(&line, &args.install)?);
             } else {
@@ -224,19 +241,27 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
             name,
             push_hub: _required,
         }) => {
+            let preview: ReconcilePreview = hub.get(&format!("clusters/{name}/reconcile")).await?;
+            print!("{}", print::preview(&preview));
             let body = ClusterAction {
                 mode: Some(ReconcileMode::PushHub),
             };
             let done: serde_json::Value = hub.post(&format!("clusters/{name}/reconcile"), &body).await?;
             println!("{}", done["message"].as_str().unwrap_or("done"));
         }
-        Command::Cluster(ClusterCommand::Revoke { name }) => {
-            let body = ClusterAction { mode: None };
-            let done: serde_json::Value = hub.post(&format!("clusters/{name}/revoke"), &body).await?;
-            println!("{}", done["message"].as_str().unwrap_or("done"));
-        }
+        Command::Cluster(ClusterCommand::Revoke { name }) => act(&hub, name, "revoke").await?,
+        Command::Cluster(ClusterCommand::Replace { name }) => act(&hub, name, "replace").await?,
+        Command::Cluster(ClusterCommand::Remove { name }) => act(&hub, name, "remove").await?,
         Command::User(command) => user::run(&hub, command).await?,
     }
+    Ok(())
+}
+
+/// Does something with a cluster and prints the hub's words.
+async fn act(hub: &Hub, name: &str, verb: &str) -> anyhow::Result<()> {
+    let body = ClusterAction { mode: None };
+    let done: Value = hub.post(&format!("clusters/{name}/{verb}"), &body).await?;
+    println!("{}", done["message"].as_str().unwrap_or("done"));
     Ok(())
 }
 
@@ -350,6 +375,8 @@ mod tests {
             "pinnace cluster label shop tier=gold old-",
             "pinnace cluster reconcile shop --push-hub",
             "pinnace cluster revoke shop",
+            "pinnace cluster replace shop",
+            "pinnace cluster remove shop",
             "pinnace user create ann --group dev --group ops --ttl 30d",
             "pinnace user list",
             "pinnace user revoke ann",

@@ -6,7 +6,7 @@ use serde_json::Value;
 use shared::time::UnixSeconds;
 
 use super::difference::difference;
-use crate::fleet::wire::{Explanation, Rendering, Verdict};
+use crate::fleet::wire::{Explanation, ReconcilePreview, Rendering, Verdict};
 
 /// What `pinnace why` prints.
 pub(super) fn explanation(explanation: &Explanation) -> String {
@@ -145,6 +145,39 @@ pub(super) fn diff(rendering: &Rendering) -> String {
                 line(&mut out, format_args!("status there: {status}"));
             }
         }
+    }
+    out
+}
+
+/// Objects of a preview that are named.
+const PREVIEWED: usize = 50;
+
+/// What `pinnace cluster reconcile --push-hub` prints before it acts.
+pub(super) fn preview(preview: &ReconcilePreview) -> String {
+    let mut out = String::new();
+    let mut say = |objects: &[String], what: &str| {
+        if objects.is_empty() {
+            return;
+        }
+        let plural = if objects.len() == 1 { "object" } else { "objects" };
+        let mut names = objects
+            .iter()
+            .take(PREVIEWED)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ");
+        if objects.len() > PREVIEWED {
+            names.push_str(&format!(" and {} more", objects.len() - PREVIEWED));
+        }
+        line(
+            &mut out,
+            format_args!("{} {plural} will be {what}: {names}", objects.len()),
+        );
+    };
+    say(&preview.deleted, "deleted");
+    say(&preview.released, "let go and stay");
+    if out.is_empty() {
+        "nothing will be deleted\n".clone_into(&mut out);
     }
     out
 }
@@ -288,6 +321,27 @@ mod tests {
              a: passed the filters, score 100, room for 7 more, holds 2 (heard 30s ago); gets 3 replicas\n  \
              b: refused by a filter: it has a taint (it never reported); gets nothing\n"
         );
+    }
+
+    #[test]
+    fn what_goes_is_said_before() {
+        let of = |deleted: &[&str], released: &[&str]| {
+            preview(&ReconcilePreview {
+                deleted: deleted.iter().map(|&name| name.to_owned()).collect(),
+                released: released.iter().map(|&name| name.to_owned()).collect(),
+            })
+        };
+        assert_eq!(
+            of(&["Namespace later"], &[]),
+            "1 object will be deleted: Namespace later\n"
+        );
+        assert_eq!(
+            of(&["A a", "B b"], &["C c"]),
+            "2 objects will be deleted: A a, B b\n1 object will be let go and stay: C c\n"
+        );
+        assert_eq!(of(&[], &[]), "nothing will be deleted\n");
+        let many = vec!["X x"; PREVIEWED + 2];
+        assert!(of(&many, &[]).ends_with("X x and 2 more\n"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hub_core::liveness;
 use hub_core::ship::{Boots, Current, Effect, Enrolled, Event, HeadRecord, Known, Output, Ship};
-use shared::ids::{ClusterName, Sequence};
+use shared::ids::{ClusterName, Incarnation, Sequence};
 use shared::reason::Reason;
 use shared::seal::Channel;
 use shared::time::Millis;
@@ -45,6 +45,7 @@ pub(super) enum Input {
 pub(super) struct Agent {
     office: Arc<Office>,
     cluster: ClusterName,
+    incarnation: Incarnation,
     ship: Ship,
     channel: Option<Box<Channel>>,
     /// The newest set of these was overtaken before it could be marked; its offer must not leave.
@@ -73,11 +74,12 @@ impl Agent {
         boots: Boots,
         asked_to_look: Arc<AtomicBool>,
     ) -> Result<Option<Self>, StoreError> {
-        let Some(ship) = build(&office, cluster, boots)? else {
+        let Some((ship, incarnation)) = build(&office, cluster, boots)? else {
             return Ok(None);
         };
         let cluster = cluster.clone();
         Ok(Some(Self {
+            incarnation,
             office,
             cluster,
             ship,
@@ -88,6 +90,11 @@ impl Agent {
             asked_to_look,
             refused: true,
         }))
+    }
+
+    /// The enrolment that it talks for.
+    pub(super) const fn incarnation(&self) -> Incarnation {
+        self.incarnation
     }
 
     /// Runs until the dispatcher lets go of it.
@@ -132,11 +139,11 @@ impl Agent {
         self.overtaken = None;
         self.shipped = Sequence(0);
         match build(&self.office, &self.cluster, self.ship.boots().clone()) {
-            Ok(Some(ship)) => {
+            Ok(Some((ship, incarnation))) if incarnation == self.incarnation => {
                 self.ship = ship;
                 true
             }
-            Ok(None) => false,
+            Ok(_) => false,
             Err(error) => {
                 tracing::error!(cluster = %self.cluster, %error, "the store cannot be read");
                 false
@@ -367,7 +374,11 @@ fn api_of(api: MemberApi) -> liveness::MemberApi {
 }
 
 /// A ship from what the store knows.
-fn build(office: &Office, cluster: &ClusterName, boots: Boots) -> Result<Option<Ship>, StoreError> {
+fn build(
+    office: &Office,
+    cluster: &ClusterName,
+    boots: Boots,
+) -> Result<Option<(Ship, Incarnation)>, StoreError> {
     let store = &office.store;
     let Some(enrolment) = store.enrolment(cluster)?.filter(|enrolment| !enrolment.revoked) else {
         return Ok(None);
@@ -396,5 +407,5 @@ fn build(office: &Office, cluster: &ClusterName, boots: Boots) -> Result<Option<
         cluster: cluster.clone(),
         incarnation: enrolment.incarnation,
     };
-    Ok(Some(Ship::new(enrolled, known, boots)))
+    Ok(Some((Ship::new(enrolled, known, boots), enrolment.incarnation)))
 }

@@ -7,6 +7,7 @@ use shared::wire::{Down, Hello, JoinRefused, Joined, Revoked, Up, decode_up, enc
 use super::desk::Office;
 use super::exchanges::Arrival;
 use super::may_talk;
+use crate::store::fleet::Enrolment;
 use crate::{clock, enroll};
 
 /// What becomes of an arrival.
@@ -87,18 +88,13 @@ async fn greet(office: &Office, mut arrival: Box<Arrival>, hello: Hello, bytes: 
         }
     };
     let welcome = match known {
-        Some(enrolment) if enrolment.identity == arrival.identity && enrolment.revoked => {
-            say(
-                office,
-                &mut arrival,
-                &Down::Revoked(Revoked {
-                    reason: Reason::Revoked.into(),
-                }),
-            )
-            .await;
+        Some(enrolment) if may_talk(&enrolment, arrival.identity) => true,
+        known if is_over(office, known.as_ref(), &arrival) => {
+            let reason = Reason::Revoked.into();
+            say(office, &mut arrival, &Down::Revoked(Revoked { reason })).await;
             return Verdict::Keep(arrival);
         }
-        Some(enrolment) => may_talk(&enrolment, arrival.identity),
+        Some(_) => false,
         None => recall(office, &arrival, &hello).await,
     };
     if welcome {
@@ -106,6 +102,18 @@ async fn greet(office: &Office, mut arrival: Box<Arrival>, hello: Hello, bytes: 
     }
     tracing::debug!(cluster = %arrival.cluster, reason = Reason::UnknownIdentity.code(), "a hello was dropped");
     Verdict::Done
+}
+
+/// Whether the enrolment of this identity was revoked, replaced or removed. Not known to be: no.
+fn is_over(office: &Office, known: Option<&Enrolment>, arrival: &Arrival) -> bool {
+    if known.is_some_and(|enrolment| enrolment.identity == arrival.identity) {
+        return true;
+    }
+    let former = office.store.is_former(&arrival.cluster, arrival.identity);
+    former.unwrap_or_else(|error| {
+        tracing::error!(cluster = %arrival.cluster, %error, "the store cannot be read");
+        false
+    })
 }
 
 async fn recall(office: &Office, arrival: &Arrival, hello: &Hello) -> bool {

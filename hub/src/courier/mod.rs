@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use hub_core::ship::Boots;
-use shared::ids::{ClusterName, Epoch, PublicKey, Sequence};
+use shared::ids::{ClusterName, Epoch, Incarnation, PublicKey, Sequence};
 use shared::keys::HubKeys;
 use shared::seal::{Channel, HubExchange};
 use shared::time::Millis;
@@ -92,6 +92,7 @@ struct AgentTask {
     missed_look: bool,
     /// A look is in the queue already: many changes of a set are one look, and leave the queue to frames.
     asked_to_look: Arc<AtomicBool>,
+    incarnation: Incarnation,
 }
 
 impl Dispatcher {
@@ -272,6 +273,8 @@ impl Dispatcher {
 
     /// Gives a proven channel to the cluster's task, which is started if need be.
     fn hand_over(&mut self, cluster: &ClusterName, channel: Channel, first: Option<(Box<Up>, u64)>) {
+        // A task of a former incarnation must not get it.
+        self.look_for_revocation(cluster);
         let epoch = channel.epoch();
         let mut input = Input::Channel(Box::new(channel), first);
         if let Some(task) = self.agents.get_mut(cluster) {
@@ -296,6 +299,7 @@ impl Dispatcher {
             asked_to_look.clone(),
         ) {
             Ok(Some(agent)) => {
+                let incarnation = agent.incarnation();
                 let (inputs, queue) = mpsc::channel(limits::AGENT_QUEUE);
                 // The queue is empty, so it takes the first input.
                 drop(inputs.try_send(input));
@@ -308,6 +312,7 @@ impl Dispatcher {
                         away_since: None,
                         missed_look: false,
                         asked_to_look,
+                        incarnation,
                     },
                 );
             }
@@ -365,7 +370,8 @@ impl Dispatcher {
             return;
         };
         match self.office.store.enrolment(cluster) {
-            Ok(Some(enrolment)) if !enrolment.revoked => return,
+            // Another incarnation is another agent's.
+            Ok(Some(enrolment)) if !enrolment.revoked && enrolment.incarnation == task.incarnation => return,
             Ok(_) => {}
             Err(error) => {
                 tracing::error!(%cluster, %error, "the store cannot be read");

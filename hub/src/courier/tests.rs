@@ -1,5 +1,7 @@
 //! The courier against agents that speak the real exchange and channel; the test is the gateway's place on the bus.
 
+mod replaced;
+
 use std::time::Duration;
 
 use hub_core::liveness::Ready;

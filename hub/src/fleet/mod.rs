@@ -2,6 +2,7 @@
 //! the caller before a request arrives here.
 
 mod kinds;
+mod membership;
 pub mod wire;
 
 use std::sync::Arc;
@@ -60,11 +61,19 @@ pub fn router(fleet: Fleet) -> Router {
         )
         .route(
             "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/reconcile",
-            post(reconcile_cluster),
+            get(membership::preview).post(reconcile_cluster),
         )
         .route(
             "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/revoke",
-            post(revoke_cluster),
+            post(membership::revoke),
+        )
+        .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/replace",
+            post(membership::replace),
+        )
+        .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/remove",
+            post(membership::remove),
         )
         .route("/metrics", get(metrics))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
@@ -113,6 +122,7 @@ async fn create_token(
     }
     let spec = token.spec.clone();
     let cluster = cluster_name(&spec.cluster)?;
+    let warning = membership::hindrance(&fleet, &cluster)?;
     let (labels, provider, region, zones) = (spec.labels, spec.provider, spec.region, spec.zones);
     let request = TokenRequest {
         cluster,
@@ -134,6 +144,7 @@ async fn create_token(
     token.status = Some(JoinTokenStatus {
         join_line: line.to_string(),
         expires: expires.rfc3339(),
+        warning,
     });
     Ok((StatusCode::CREATED, Json(token)))
 }
@@ -211,26 +222,6 @@ async fn reconcile_cluster(
             "the hub wins; set {sequence} goes to cluster {cluster}"
         ))),
         Err(why) => Err(Refused::new(Reason::Conflict, why)),
-    }
-}
-
-async fn revoke_cluster(
-    State(fleet): State<Arc<Fleet>>,
-    Path(name): Path<String>,
-    body: Body<ClusterAction>,
-) -> Answer<Json<Value>> {
-    let Json(action) = body?;
-    if action.mode.is_some() {
-        return Err(Refused::new(Reason::BadRequest, "revoke takes no mode"));
-    }
-    let cluster = cluster_name(&name)?;
-    known(&fleet.store, &cluster)?;
-    match fleet.store.revoke(&cluster).await {
-        Ok(true) => Ok(done(format!(
-            "cluster {cluster} is revoked; its workloads stay as they are"
-        ))),
-        Ok(false) => Ok(done(format!("cluster {cluster} was revoked before"))),
-        Err(error) => Err(Refused::new(Reason::InternalError, error)),
     }
 }
 

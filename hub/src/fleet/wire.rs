@@ -48,13 +48,16 @@ pub struct JoinTokenSpec {
 }
 
 /// The token.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JoinTokenStatus {
     /// What to run on the member.
     pub join_line: String,
     /// RFC 3339.
     pub expires: String,
+    /// What joining needs besides; absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
 }
 
 impl JoinToken {
@@ -77,7 +80,19 @@ pub enum ReconcileMode {
     PushHub,
 }
 
-/// Body of `clusters/NAME/reconcile` and `clusters/NAME/revoke`.
+/// What `reconcile` with `PushHub` would take out of a member, as far as its agent said what it holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ReconcilePreview {
+    /// Objects to be deleted, if the agent made them.
+    #[serde(default)]
+    pub deleted: Vec<String>,
+    /// Objects that stay and are managed no longer.
+    #[serde(default)]
+    pub released: Vec<String>,
+}
+
+/// Body of `clusters/NAME/` with `reconcile`, `revoke`, `replace` and `remove`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterAction {

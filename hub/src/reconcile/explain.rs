@@ -280,6 +280,8 @@ impl Reconciler {
             states.push(state(&TargetFacts {
                 replicas: share.map(|share| share.replicas).filter(|replicas| *replicas > 0),
                 enrolled: row.is_some(),
+                revoked: row.as_ref().is_some_and(|row| row.revoked),
+                unheard: self.presence.heard_ago(&cluster, now).is_none(),
                 hub_behind: row.as_ref().is_some_and(|row| row.behind),
                 silent_s: self.presence.silent_for(&cluster, now).as_secs(),
                 adopted,
@@ -378,6 +380,7 @@ fn word(reason: &Code, leaving: bool) -> &'static str {
         Some(Reason::Unhealthy) => "Unhealthy",
         Some(Reason::Silent) => "Silent",
         Some(Reason::HubBehind) => "HubBehind",
+        Some(Reason::Revoked) => "Revoked",
         Some(Reason::Suspended) => "Suspended",
         Some(Reason::Conflict) => "Conflict",
         Some(reason) if reason.retryable() => "Waiting",

@@ -2,6 +2,7 @@
 //! changes: templates whose status a dark cluster no longer holds back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
@@ -50,10 +51,12 @@ impl Reconciler {
             self.tainting.mark([()]);
         }
         let grace = self.settings.status_grace;
+        // A revoked cluster will never catch up; nothing waits for it.
         let beyond: BTreeSet<ClusterName> = last
             .known
             .keys()
             .filter(|cluster| self.presence.silent_for(cluster, now) > grace)
+            .chain(&last.revoked)
             .cloned()
             .collect();
         for cluster in beyond.symmetric_difference(&last.dark) {
@@ -90,19 +93,22 @@ impl Reconciler {
             self.room_changed_in(&changed);
             last.room = room;
         }
-        let enrolments = self.store.enrolments()?;
-        let revoked: BTreeSet<ClusterName> = enrolments
-            .into_iter()
-            .filter(|enrolment| enrolment.revoked)
-            .map(|enrolment| enrolment.cluster)
-            .collect();
-        let told = |row: &&ClusterRow| revoked.contains(&row.cluster) && !says_revoked(row);
-        for row in rows.iter().filter(told) {
+        for row in rows.iter().filter(|row| row.revoked && !says_revoked(row)) {
             self.record_revoked(&row.cluster).await?;
         }
-        last.known = rows
+        // A name that was known and has no condition was taken by another agent in between.
+        let anew = |row: &&ClusterRow| row.facts.ready.is_none() && last.known.contains_key(&row.cluster);
+        for row in rows.iter().filter(anew) {
+            self.presence.begin_anew(&row.cluster);
+        }
+        let (revoked, known): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.revoked);
+        last.revoked = revoked.into_iter().map(|row| row.cluster).collect();
+        self.revoked
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(&last.revoked);
+        last.known = known
             .into_iter()
-            .filter(|row| !revoked.contains(&row.cluster))
             .map(|row| (row.cluster, row.last_seen.is_some()))
             .collect();
         Ok(())
@@ -187,7 +193,9 @@ impl Reconciler {
 pub(super) struct LastLook {
     /// Enrolled clusters, and whether each was ever heard of.
     known: BTreeMap<ClusterName, bool>,
-    /// Clusters silent beyond the grace.
+    /// Clusters whose enrolment was revoked.
+    revoked: BTreeSet<ClusterName>,
+    /// Clusters silent beyond the grace, and revoked ones.
     dark: BTreeSet<ClusterName>,
     /// Who is enrolled and what they serve, as a fingerprint.
     served: Option<u64>,

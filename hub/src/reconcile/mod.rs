@@ -41,15 +41,15 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use hub_core::failover::step;
 use hub_core::liveness::Thresholds;
 use interpreter::Customized;
-use shared::ids::ObjectKey;
+use shared::ids::{ClusterName, ObjectKey};
 
 use crate::clock;
 use crate::metrics::Metrics;
@@ -112,6 +112,8 @@ pub struct Reconciler {
     interpreter: Arc<Customized>,
     presence: Arc<Presence>,
     settings: Settings,
+    /// Clusters whose enrolment was revoked, as of the last look.
+    revoked: RwLock<BTreeSet<ClusterName>>,
     templates: Dirty<TemplateKey>,
     bindings: Dirty<BindingRef>,
     /// Clusters joined, left, or told something new of themselves.
@@ -169,6 +171,7 @@ impl Reconciler {
             interpreter,
             presence,
             settings,
+            revoked: RwLock::default(),
             templates: Dirty::default(),
             bindings: Dirty::default(),
             clusters: Dirty::default(),

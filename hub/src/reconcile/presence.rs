@@ -85,6 +85,21 @@ impl Presence {
         silent.map(|(cluster, _)| cluster.clone()).collect()
     }
 
+    /// How long ago the cluster last said something; none: nothing was heard in this life of the hub.
+    pub fn heard_ago(&self, cluster: &ClusterName, now: Millis) -> Option<Duration> {
+        let heard = self.table().get(cluster)?.presence.last_heard?;
+        Some(Duration::from_millis(now.since(heard)))
+    }
+
+    /// Another agent has the name: its condition is to be recorded anew.
+    pub fn begin_anew(&self, cluster: &ClusterName) {
+        if let Some(watched) = self.table().get_mut(cluster) {
+            let presence = watched.presence;
+            *watched = Watched::default();
+            watched.presence = presence;
+        }
+    }
+
     /// Looks at every enrolled cluster, forgets the others, and answers those whose condition changed. `known`:
     /// the enrolled clusters and whether each was ever heard of, also in former lives of the hub.
     pub fn turn<'a>(
@@ -136,6 +151,10 @@ mod tests {
             }]
         );
         assert_eq!(presence.turn([(&name, true)], Millis(30)), []);
+        assert_eq!(
+            presence.heard_ago(&name, Millis(30)),
+            Some(Duration::from_millis(20))
+        );
         assert_eq!(presence.silent_for(&name, Millis(30)), Duration::ZERO);
         assert_eq!(presence.silent_for(&other, Millis(30)), Duration::from_millis(30));
     }
@@ -145,6 +164,7 @@ mod tests {
         let presence = Presence::new(Millis(5), Thresholds::default());
         let name = ClusterName::new("shop-1").unwrap();
         assert_eq!(presence.turn([(&name, true)], Millis(5)), []);
+        assert_eq!(presence.heard_ago(&name, Millis(9)), None);
         let turned = presence.turn([(&name, true)], Millis(5 + 30_000));
         assert_eq!(
             (turned[0].ready, turned[0].reason),

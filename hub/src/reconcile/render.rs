@@ -161,24 +161,26 @@ pub fn verdicts(
         let mut mine = shares.filter(|share| share["name"] == cluster);
         mine.next().map(|share| share["replicas"].as_i64().unwrap_or(0))
     };
-    let now = clock::monotonic();
+    let (now, wall) = (clock::monotonic(), clock::wall());
     let mut verdicts = Vec::with_capacity(assessed.len());
     for one in assessed {
         let row = match ClusterName::new(&one.cluster) {
             Ok(cluster) => reconciler.store.facts(&cluster)?.map(|row| (cluster, row)),
             Err(_) => None,
         };
-        let heard = row.filter(|(_, row)| row.last_seen.is_some());
+        // In this life of the hub to the second; of a former one, as it was written down.
+        let heard = row.and_then(|(cluster, row)| {
+            let ago = reconciler.presence.heard_ago(&cluster, now);
+            let seconds = ago.and_then(|ago| i64::try_from(ago.as_secs()).ok());
+            seconds.or_else(|| Some(wall.0.saturating_sub(row.last_seen?.0).max(0)))
+        });
         verdicts.push(Verdict {
             share: share(&one.cluster),
             refusal: one.refusal.map(|refusal| refusal.to_string()),
             score: one.score,
             room: one.allocatable,
             held: one.held,
-            age_seconds: heard.map(|(cluster, _)| {
-                let silent = reconciler.presence.silent_for(&cluster, now).as_secs();
-                i64::try_from(silent).unwrap_or(i64::MAX)
-            }),
+            age_seconds: heard,
             cluster: one.cluster,
         });
     }

@@ -4,6 +4,7 @@
 //! nothing differs, and the generation stays. It never restarts planning.
 
 use std::collections::HashMap;
+use std::sync::PoisonError;
 
 use futures::StreamExt;
 use hub_core::aggregate::{self, Seen, Target as Wanted};
@@ -229,10 +230,12 @@ impl Reconciler {
         Ok(())
     }
 
-    /// Silent for longer than the grace?
+    /// Silent for longer than the grace, or revoked?
     pub(super) fn is_dark(&self, cluster: &str) -> bool {
         ClusterName::new(cluster).is_ok_and(|cluster| {
-            self.presence.silent_for(&cluster, clock::monotonic()) > self.settings.status_grace
+            let revoked = self.revoked.read().unwrap_or_else(PoisonError::into_inner);
+            revoked.contains(&cluster)
+                || self.presence.silent_for(&cluster, clock::monotonic()) > self.settings.status_grace
         })
     }
 }

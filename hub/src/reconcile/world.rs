@@ -12,6 +12,7 @@ use hub_core::templates;
 use hub_core::view::LAST_SEEN;
 use interpreter::Customization;
 use serde_json::{Value, json};
+use shared::reason::Reason;
 use shared::wire::{ApiEnablement, Capacity};
 
 use super::Reconciler;
@@ -136,6 +137,17 @@ impl Reconciler {
                     set(&["status", "apiEnablements"], enablements(&capacity.apis));
                 }
             }
+            if row.revoked {
+                let ready = json!({"type": "Ready", "status": "False", "reason": Reason::Revoked.code()});
+                let mut conditions: Vec<Value> = cluster["status"]["conditions"]
+                    .as_array()
+                    .cloned()
+                    .unwrap_or_default();
+                conditions.retain(|condition| condition["type"] != "Ready");
+                conditions.push(ready);
+                shared::object::set(&mut cluster, &["status", "conditions"], json!(conditions));
+            }
+            let mut set = |path: &[&str], value: Value| shared::object::set(&mut cluster, path, value);
             if let Some(seen) = row.last_seen {
                 set(&["metadata", "annotations", LAST_SEEN], json!(seen.rfc3339()));
             }
@@ -171,7 +183,7 @@ impl Reconciler {
 pub(super) fn world_facts(rows: &[ClusterRow]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for row in rows {
-        row.cluster.as_str().hash(&mut hasher);
+        (row.cluster.as_str(), row.revoked).hash(&mut hasher);
     }
     for (cluster, apis) in served(rows) {
         cluster.hash(&mut hasher);

@@ -46,6 +46,8 @@ const _: () = assert!(
 const _: () = assert!(CHANGES_KEPT < CHANGES_MAX);
 /// Process lives of an agent remembered, for telling clones.
 pub const BOOTS_KEPT: usize = 8;
+/// Identities of a name remembered after their enrolment is over.
+pub const FORMER_KEPT: i64 = 64;
 /// Published heads kept beyond [`shared::limits::HEADS_KEPT`] while none of them is acknowledged.
 pub const UNACKED_HEADS_KEPT: u64 = 4_096;
 /// Adoptions of a binding whose contents are kept.

@@ -64,7 +64,7 @@ async fn fleet_of(names: &[&str]) -> (tempfile::TempDir, Store) {
             token: digest,
             cluster: cluster.clone(),
             identity: PublicKey([n; 32]),
-            kube_system_uid: "u".into(),
+            kube_system_uid: format!("uid-{text}"),
             incarnation: Incarnation([n; 16]),
             now: NOW,
         };

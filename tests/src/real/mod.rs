@@ -9,4 +9,5 @@ pub mod network;
 pub mod process;
 pub mod random;
 pub mod site;
+mod stranger;
 pub mod wait;

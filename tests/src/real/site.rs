@@ -11,6 +11,7 @@ use xtask::proxy::Line;
 use super::hub::Hub;
 use super::kubectl::Kubectl;
 use super::process::{Process, binary};
+use super::stranger::Stranger;
 
 /// A member cluster with its agent.
 #[derive(Debug)]
@@ -65,11 +66,11 @@ impl Site {
         let mut args = vec!["token", "create", name];
         args.extend(token_options);
         let line = hub.pinnace(&args)?;
-        site.run_join_line(&line, &site.data, &[])?;
+        site.run_join_line(&line, &site.data, &site.member.kubeconfig(), &[])?;
         Ok(site)
     }
 
-    /// Gets a token for a second agent of this member, called `name`; [`Site::join_as`] uses it.
+    /// Gets a token for a second agent, called `name`; [`Site::join_as`] uses it.
     ///
     /// # Errors
     /// When the hub gives no token.
@@ -78,17 +79,21 @@ impl Site {
         Ok(())
     }
 
-    /// Joins the second agent with the line of [`Site::prepare_join`]; may be repeated.
+    /// Joins the second agent with the line of [`Site::prepare_join`]; may be repeated. It is of another cluster, since a
+    /// member has one name only.
     ///
     /// # Errors
     /// When the join is refused or not answered.
     pub fn join_as(&self, name: &str) -> Result<()> {
         let line = self.join_line.as_deref().context("no join line was asked for")?;
-        self.run_join_line(line, &self.data.with_file_name(name), &["--timeout=15"])
+        let stranger = Stranger::start(&format!("uid-of-{name}"))?;
+        let data = self.data.with_file_name(name);
+        let kubeconfig = stranger.kubeconfig(data.parent().context("the data directory has no parent")?)?;
+        self.run_join_line(line, &data, &kubeconfig, &["--timeout=15"])
     }
 
     /// Runs the printed join line as a person would, but through the proxy.
-    fn run_join_line(&self, printed: &str, data: &Path, more: &[&str]) -> Result<()> {
+    fn run_join_line(&self, printed: &str, data: &Path, kubeconfig: &Path, more: &[&str]) -> Result<()> {
         let line = printed
             .lines()
             .find(|line| line.contains("pinnace-agent join"))
@@ -107,7 +112,7 @@ impl Site {
             .arg("--data")
             .arg(data)
             .arg("--kubeconfig")
-            .arg(self.member.kubeconfig())
+            .arg(kubeconfig)
             .args(more)
             .output()?;
         ensure!(

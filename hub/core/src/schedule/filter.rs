@@ -12,6 +12,8 @@ use crate::policy::{ClusterAffinityTerm, Placement};
 pub enum Refusal {
     /// It is being removed.
     Deleting,
+    /// Its enrolment was revoked.
+    Revoked,
     /// It does not serve the kind.
     ApiNotServed,
     /// The kind is not on the list of what it serves, and the list is not complete.
@@ -42,6 +44,7 @@ impl Refusal {
     pub fn filter(&self) -> &'static str {
         match self {
             Self::Deleting => "Deleting",
+            Self::Revoked => "Revoked",
             Self::ApiNotServed | Self::ApiUnknown => "APIEnablement",
             Self::Taint { .. } => "TaintToleration",
             Self::Affinity(_) => "ClusterAffinity",
@@ -57,6 +60,7 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Deleting => write!(f, "being removed"),
+            Self::Revoked => write!(f, "its enrolment was revoked"),
             Self::ApiNotServed => write!(f, "does not serve the kind"),
             Self::ApiUnknown => write!(
                 f,
@@ -164,6 +168,9 @@ pub fn filter(filter: Filter, cluster: &Cluster, asked: &Asked<'_>) -> Result<()
 pub(super) fn all(cluster: &Cluster, asked: &Asked<'_>) -> Result<(), Refusal> {
     if cluster.deleting {
         return Err(Refusal::Deleting);
+    }
+    if cluster.revoked && asked.held(cluster).is_none() {
+        return Err(Refusal::Revoked);
     }
     FILTERS.iter().try_for_each(|one| filter(*one, cluster, asked))
 }

@@ -6,6 +6,7 @@ mod facts;
 mod failover;
 mod policies;
 mod reports;
+mod revoked;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -154,7 +154,9 @@ impl Call {
         adoption: &Adoption,
     ) -> Result<Result<Sequence, AdoptRefusal>, StoreError> {
         let cluster = &adoption.cluster;
-        let Some(row) = read_cluster(batch.db, cluster)?.filter(|row| !row.revoked) else {
+        // What is taken from a revoked cluster is only forgotten; nothing new is put there.
+        let listens = |row: &ClusterRow| !row.revoked || adoption.upserts.is_empty();
+        let Some(row) = read_cluster(batch.db, cluster)?.filter(listens) else {
             return Ok(Err(AdoptRefusal::NotEnrolled(cluster.clone())));
         };
         let mut standing = batch.standings.take(batch.db, batch.sets, row.id)?;
@@ -357,7 +359,7 @@ impl Call {
             .query_row(params![slot.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
         db.prepare_cached("DELETE FROM report WHERE target = ?1")?
             .execute(params![slot.id])?;
-        if since.cast_unsigned() <= place.row.published.0 {
+        if since.cast_unsigned() <= place.row.published.0 && !place.row.revoked {
             let tombstone = Tombstone {
                 key: key.clone(),
                 mode,

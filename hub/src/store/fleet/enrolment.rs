@@ -14,6 +14,7 @@ use super::super::notes::{Note, Row as ViewRow, RowChange};
 use super::super::writer::Batch;
 use super::super::{Store, limits};
 use super::intern;
+use super::succession::{elsewhere, numbers_after, succeed};
 
 /// What the operator said of a cluster when making its token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,14 +81,34 @@ pub enum EnrolRefusal {
     #[error("the join token was used by another agent; make a new one")]
     TokenUsed,
     /// The name is enrolled with another identity key.
-    #[error("the name is taken by another enrolment (another agent key); choose another name")]
-    NameTaken,
+    #[error(
+        "the name {0} is taken by another enrolment (another agent key): choose another name, or run \
+         `pinnace cluster replace {0}` on the hub and join again"
+    )]
+    NameTaken(ClusterName),
     /// The name is enrolled for a member with another kube-system.
-    #[error("the name is enrolled for another cluster: its kube-system has uid {0}")]
-    OtherCluster(String),
+    #[error(
+        "the name {cluster} is enrolled for another member (its kube-system has uid {uid}): choose another name, or \
+         run `pinnace cluster replace {cluster}` on the hub and join again"
+    )]
+    OtherCluster {
+        /// The name.
+        cluster: ClusterName,
+        /// `metadata.uid` of the `kube-system` that is enrolled.
+        uid: String,
+    },
     /// The enrolment was revoked.
-    #[error("the enrolment of this cluster was revoked")]
-    Revoked,
+    #[error(
+        "the enrolment of {0} was revoked: run `pinnace cluster replace {0}` on the hub and join again (a data \
+         directory that was enrolled before needs `pinnace-agent leave` first)"
+    )]
+    Revoked(ClusterName),
+    /// The member is enrolled under another name.
+    #[error(
+        "this member (by the uid of its kube-system) is in the fleet already, as cluster {0}: run \
+         `pinnace cluster revoke {0}` on the hub first if it is to have another name"
+    )]
+    MemberElsewhere(ClusterName),
 }
 
 /// A cluster that joined.
@@ -107,6 +128,8 @@ pub struct Enrolment {
     pub enrolled: UnixSeconds,
     /// Nothing is accepted from it any more.
     pub revoked: bool,
+    /// The next token of the name enrols whoever shows it; nobody speaks for it until then.
+    pub open: bool,
     /// Highest session agreed.
     pub session: Session,
     /// Highest report stored in that session.
@@ -319,22 +342,27 @@ fn enrol(
     if let Some(refusal) = refusal(request, &token, existing.as_ref()) {
         return Ok(Err(refusal));
     }
+    let is_new = existing.as_ref().is_none_or(|existing| existing.open);
+    if is_new && let Some(name) = elsewhere(batch.db, request)? {
+        return Ok(Err(EnrolRefusal::MemberElsewhere(name)));
+    }
     batch
         .db
         .prepare_cached("UPDATE token SET used_by = ?2 WHERE digest = ?1")?
         .execute(params![request.token.0.as_slice(), request.identity.0.as_slice()])?;
-    if let Some(existing) = existing {
-        return Ok(Ok(existing));
+    match existing {
+        Some(existing) if existing.open => succeed(batch, &existing, request, &token.terms)?,
+        Some(existing) => return Ok(Ok(existing)),
+        None => insert(
+            batch,
+            &request.cluster,
+            request.incarnation,
+            request.identity,
+            &request.kube_system_uid,
+            &token.terms,
+            request.now,
+        )?,
     }
-    insert(
-        batch,
-        &request.cluster,
-        request.incarnation,
-        request.identity,
-        &request.kube_system_uid,
-        &token.terms,
-        request.now,
-    )?;
     let made = read_enrolment(batch.db, &request.cluster)?;
     made.map(Ok).ok_or_else(|| StoreError::Database {
         cause: "the new enrolment is not there".to_owned(),
@@ -352,12 +380,16 @@ fn refusal(request: &EnrolRequest, token: &Token, existing: Option<&Enrolment>) 
         return Some(EnrolRefusal::TokenUsed);
     }
     let existing = existing?;
-    if existing.revoked {
-        Some(EnrolRefusal::Revoked)
+    let cluster = request.cluster.clone();
+    if existing.open && existing.identity != request.identity {
+        None
+    } else if existing.revoked {
+        Some(EnrolRefusal::Revoked(cluster))
     } else if existing.kube_system_uid != request.kube_system_uid {
-        Some(EnrolRefusal::OtherCluster(existing.kube_system_uid.clone()))
+        let uid = existing.kube_system_uid.clone();
+        Some(EnrolRefusal::OtherCluster { cluster, uid })
     } else if existing.identity != request.identity {
-        Some(EnrolRefusal::NameTaken)
+        Some(EnrolRefusal::NameTaken(cluster))
     } else {
         None
     }
@@ -372,11 +404,12 @@ fn insert(
     terms: &Terms,
     now: UnixSeconds,
 ) -> Result<(), StoreError> {
+    let (sequence, session) = numbers_after(batch.db, cluster)?;
     batch
         .db
         .prepare_cached(
-            "INSERT INTO cluster(name, incarnation, identity, kube_system_uid, terms, enrolled)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO cluster(name, incarnation, identity, kube_system_uid, terms, enrolled, sequence, session)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?
         .execute(params![
             cluster.as_str(),
@@ -384,7 +417,9 @@ fn insert(
             identity.0.as_slice(),
             kube_system_uid,
             to_json(terms)?,
-            now.0
+            now.0,
+            sequence.0.cast_signed(),
+            session.0.cast_signed()
         ])?;
     cluster_changed(batch, cluster)
 }
@@ -405,9 +440,12 @@ pub(super) fn cluster_changed(batch: &mut Batch<'_>, cluster: &ClusterName) -> R
 }
 
 const SELECT: &str = "SELECT name, incarnation, identity, kube_system_uid, terms, enrolled, revoked, session,
-    report_seq, boots FROM cluster";
+    report_seq, boots, open FROM cluster";
 
-fn read_enrolment(db: &Connection, cluster: &ClusterName) -> Result<Option<Enrolment>, StoreError> {
+pub(super) fn read_enrolment(
+    db: &Connection,
+    cluster: &ClusterName,
+) -> Result<Option<Enrolment>, StoreError> {
     let mut statement = db.prepare_cached(&format!("{SELECT} WHERE name = ?1"))?;
     let mut rows = statement.query(params![cluster.as_str()])?;
     rows.next()?.map(of_row).transpose()
@@ -426,6 +464,7 @@ fn of_row(row: &Row<'_>) -> Result<Enrolment, StoreError> {
         session: Session(row.get::<_, i64>(7)?.cast_unsigned()),
         report_seq: ReportSeq(row.get::<_, i64>(8)?.cast_unsigned()),
         boots: of_json("boots of a cluster", &row.get::<_, String>(9)?)?,
+        open: row.get(10)?,
     })
 }
 

@@ -56,6 +56,8 @@ pub struct ClusterRow {
     pub last_seen: Option<UnixSeconds>,
     /// The hub is behind what this agent holds; nothing is shipped.
     pub behind: bool,
+    /// Nobody speaks for it: it was revoked, or waits for a successor.
+    pub revoked: bool,
     /// The facts.
     pub facts: ClusterFacts,
 }
@@ -124,7 +126,7 @@ impl Store {
     }
 }
 
-const SELECT: &str = "SELECT name, revision, last_seen, held IS NOT NULL, facts FROM cluster";
+const SELECT: &str = "SELECT name, revision, last_seen, held IS NOT NULL, facts, revoked FROM cluster";
 
 fn read_one(db: &Connection, cluster: &ClusterName) -> Result<Option<ClusterRow>, StoreError> {
     let mut statement = db.prepare_cached(&format!("{SELECT} WHERE name = ?1"))?;
@@ -139,6 +141,7 @@ fn of_row(row: &rusqlite::Row<'_>) -> Result<ClusterRow, StoreError> {
         revision: Revision(row.get::<_, i64>(1)?.cast_unsigned()),
         last_seen: row.get::<_, Option<i64>>(2)?.map(UnixSeconds),
         behind: row.get(3)?,
+        revoked: row.get(5)?,
         facts: facts.map_or_else(
             || Ok(ClusterFacts::default()),
             |text| of_json("facts of a cluster", &text),

@@ -11,6 +11,7 @@ mod intern;
 mod reports;
 mod sets;
 mod standing;
+mod succession;
 mod targets;
 
 pub use adopt::{AdoptRefusal, Adoption};
@@ -22,6 +23,7 @@ pub use reports::{Ingested, TargetReport};
 pub use sets::CurrentSet;
 pub(super) use sets::{close_sets, content_digests, noted_digest, set_of_rows};
 pub(super) use standing::{Sets, Standings};
+pub use succession::{Before, RemoveRefusal};
 pub use targets::{Target, TargetState, Tombstoned};
 
 #[cfg(test)]

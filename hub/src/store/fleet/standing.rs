@@ -68,6 +68,11 @@ impl Standing {
         })
     }
 
+    /// The rows alone.
+    pub(super) fn into_slots(self) -> Vec<Slot> {
+        self.slots
+    }
+
     /// Entries and tombstones together.
     pub(super) fn len(&self) -> usize {
         self.slots.len() + self.tombstones.len()

@@ -13,6 +13,8 @@ use shared::set::{ConflictResolution, DeleteMode, Entry, Head, Set, SignedHead};
 use shared::time::UnixSeconds;
 use shared::wire::{ApplyState, Capacity, Health, ObjectReport, Report, TombstoneDone, TombstoneOutcome};
 
+mod succession;
+
 use super::super::{BindingRef, Note, Store};
 use super::*;
 
@@ -179,7 +181,7 @@ async fn a_token_enrols_one_key_under_its_name() {
     with_token(&store, "a", 2).await;
     assert_eq!(
         enrol(request("a", 2, 2)).await.unwrap_err(),
-        EnrolRefusal::NameTaken
+        EnrolRefusal::NameTaken(cluster("a"))
     );
     let other = EnrolRequest {
         kube_system_uid: "other".into(),
@@ -187,12 +189,15 @@ async fn a_token_enrols_one_key_under_its_name() {
     };
     assert_eq!(
         enrol(other).await.unwrap_err(),
-        EnrolRefusal::OtherCluster("uid-a".into())
+        EnrolRefusal::OtherCluster {
+            cluster: cluster("a"),
+            uid: "uid-a".into()
+        }
     );
     assert!(store.revoke(&cluster("a")).await.unwrap());
     assert_eq!(
         enrol(request("a", 1, 1)).await.unwrap_err(),
-        EnrolRefusal::Revoked
+        EnrolRefusal::Revoked(cluster("a"))
     );
     assert!(!store.revoke(&cluster("a")).await.unwrap());
 }
