@@ -197,7 +197,7 @@ fn is_isbn10(text: &str) -> bool {
         };
         sum += value * u32::try_from(at + 1).unwrap_or(0);
     }
-    sum % 11 == 0
+    sum.is_multiple_of(11)
 }
 
 fn is_isbn13(text: &str) -> bool {
@@ -214,7 +214,7 @@ fn is_isbn13(text: &str) -> bool {
         .enumerate()
         .map(|(at, d)| if at % 2 == 0 { *d } else { 3 * d })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn is_credit_card(text: &str) -> bool {
@@ -233,7 +233,7 @@ fn is_credit_card(text: &str) -> bool {
             _ => 2 * d,
         })
         .sum();
-    sum % 10 == 0
+    sum.is_multiple_of(10)
 }
 
 fn is_date(text: &str) -> bool {
