@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod carry;
 pub mod clock;
 pub mod crash;
 pub mod customizations;

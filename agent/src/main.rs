@@ -86,6 +86,22 @@ enum Command {
         #[arg(long)]
         kubeconfig: Option<PathBuf>,
     },
+    /// Take a set that came in a file (`pinnace cluster export`); the agent must be stopped. Verified as from the wire.
+    Import {
+        /// The file.
+        file: PathBuf,
+        /// Data directory.
+        #[arg(long)]
+        data: PathBuf,
+    },
+    /// Write a signed receipt to carry back to the hub: which set is held, and what came of it. Works beside a running agent.
+    Export {
+        /// The file to write.
+        file: PathBuf,
+        /// Data directory.
+        #[arg(long)]
+        data: PathBuf,
+    },
     /// Print the least RBAC under which the agent can do what the site's guard allows.
     Rbac(RbacArgs),
     /// Print the names of the places where a test may kill the agent.
@@ -287,6 +303,14 @@ fn run(command: Command) -> Result<()> {
         })),
         Command::Rebind { data, kubeconfig } => {
             block_on(async move { agent::leave::rebind(&data, kubeconfig.as_deref()).await })
+        }
+        Command::Import { file, data } => {
+            println!("{}", agent::carry::import(&data, &file)?);
+            Ok(())
+        }
+        Command::Export { file, data } => {
+            println!("{}", agent::carry::export(&data, &file)?);
+            Ok(())
         }
         Command::Status { data, json } => {
             let status = agent::status::read(&data)?;

@@ -194,6 +194,7 @@ impl Hub {
                 reconciler: reconciler.clone(),
                 advertised: keys.settings().advertised().to_owned(),
                 pin: keys.pin(),
+                keys: keys.hub(),
             }),
             keys.authority()?,
         );

@@ -75,6 +75,13 @@ pub const TOKEN_BYTES_MAX: usize = 128;
 /// Labels on a cluster, given by a token and returned in a receipt.
 pub const CLUSTER_LABELS_MAX: usize = 64;
 
+/// A set with its contents in a file.
+pub const EXPORT_BYTES_MAX: usize = 32 << 20;
+/// The same, unpacked.
+pub const EXPORT_PLAIN_BYTES_MAX: usize = 128 << 20;
+/// A receipt on its way back in a file.
+pub const CARRIED_BYTES_MAX: usize = 2 << 20;
+
 /// Time between two beats of an agent.
 pub const BEAT_EVERY_MS: u64 = 300_000;
 /// A beat without a sealed answer for this long starts a new exchange.

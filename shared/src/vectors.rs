@@ -55,6 +55,15 @@ fn judge(kind: &str, bytes: &[u8]) -> (String, Value) {
     match kind {
         "up" => shown(decode_up(bytes).map_err(|e| e.reason())),
         "down" => shown(decode_down(bytes).map_err(|e| e.reason())),
+        "carried" => shown(
+            decode_carried(bytes, &cluster(), Incarnation([2; 16]), &agent_key().public())
+                .map_err(|e| e.reason()),
+        ),
+        "export" => shown(
+            decode_export(bytes, &cluster(), head().head.incarnation, &SealingKey([6; 32]))
+                .map(|e| (e.head, e.statements, e.contents))
+                .map_err(|e| e.reason()),
+        ),
         "x1" => shown(X1::decode(bytes).map_err(|e| e.reason())),
         "x2" => shown(X2::decode(bytes).map_err(|e| e.reason()).and_then(|x2| {
             let t = transcript(&cluster(), &x1(), &x2);
@@ -457,7 +466,41 @@ fn downs() -> Vec<(&'static str, Down)> {
                 reason: Reason::Revoked.into(),
             }),
         ),
+        ("sealing-key", Down::SealingKey(SealingKey([6; 32]))),
     ]
+}
+
+fn carried() -> Carried {
+    Carried {
+        cluster: cluster(),
+        incarnation: Incarnation([2; 16]),
+        sequence: Sequence(5),
+        digest: Digest([1; 32]),
+        session: Session(4),
+        journal: 17,
+        objects: vec![],
+        tombstones_done: vec![TombstoneDone {
+            key: key("old"),
+            sequence: Sequence(4),
+            outcome: TombstoneOutcome::Deleted,
+        }],
+    }
+}
+
+/// Identity key of the agent in the vectors of receipts.
+fn agent_key() -> crate::keys::SigningKey {
+    crate::keys::SigningKey::from_seed(&[7; 32]).unwrap()
+}
+
+fn export() -> Export {
+    let (_, set) = sets();
+    let content = b"{\"a\":2}".to_vec();
+    Export {
+        head: head(),
+        statements: keys().ring().statements().cloned().collect(),
+        set: Arc::new(set),
+        contents: vec![(Descriptor::sign(&content, &keys()).unwrap(), content)],
+    }
 }
 
 /// Postcard without the zstd step, so that the bytes do not depend on a compressor.
@@ -559,6 +602,16 @@ fn cases() -> Vec<(String, &'static str, Vec<u8>)> {
         "receipt",
         postcard::to_stdvec(&changed).unwrap(),
     );
+    let receipt_file = encode_carried(&carried(), &agent_key()).unwrap();
+    add("carried", "carried", receipt_file.clone());
+    let mut forged = receipt_file;
+    *forged.last_mut().unwrap() ^= 1;
+    add("bad-carried-forged", "carried", forged);
+    let set_file = encode_export(&export(), &SealingKey([6; 32]), [4; 12]).unwrap();
+    add("export", "export", set_file.clone());
+    let mut changed_file = set_file;
+    *changed_file.last_mut().unwrap() ^= 1;
+    add("bad-export-changed", "export", changed_file);
     let descriptor = Descriptor::sign(b"{\"a\":2}", &keys()).unwrap();
     add(
         "descriptor",
@@ -602,7 +655,9 @@ fn what_is_written_today_is_what_was_written_then() {
             std::fs::write(&path, serde_json::to_string_pretty(&body).unwrap() + "\n").unwrap();
         }
         let file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        if name != "bad-up-inflates-too-far" {
+        // Compressed bytes may change with the compressor; what was written once is read for ever.
+        let compressed = ["bad-up-inflates-too-far", "export", "bad-export-changed"];
+        if !compressed.contains(&name.as_str()) {
             assert_eq!(file["bytes"], hex(&bytes), "{name}: written differently now");
         }
         assert_eq!(file["kind"], kind, "{name}");

@@ -14,6 +14,7 @@ pub(crate) use envelope::{expect, header};
 
 mod assembly;
 mod at_rest;
+mod carried;
 mod envelope;
 mod exchange;
 mod message;
@@ -22,6 +23,9 @@ mod room;
 
 pub use assembly::{Assembly, AssemblyError, Progress, cut};
 pub use at_rest::{decode_set, encode_set};
+pub use carried::{
+    Carried, CarriedError, Export, SealingKey, decode_carried, decode_export, encode_carried, encode_export,
+};
 pub use envelope::{
     Kind, VERSION, WireError, encoded_len, open_envelope, peek_epoch, peek_exchange, write_envelope,
 };

@@ -20,6 +20,7 @@ use tests::real::kubectl::Kubectl;
 use tests::real::process::{Process, binary};
 use tests::real::wait;
 use xtask::member::{Binary, Scoped};
+use xtask::proxy::Line;
 
 /// Another must lead and have repaired something within this.
 const GAP_MAX: Duration = Duration::from_secs(60);
@@ -248,6 +249,15 @@ impl Site {
         })
     }
 
+    /// Writes the newest set into a file; gives its number.
+    fn export(&self, file: &Path) -> Result<u64> {
+        let said = self
+            .hub
+            .pinnace(&["cluster", "export", "shop", &file.display().to_string()])?;
+        let number = said.split_whitespace().nth(1).context("no number")?;
+        Ok(number.parse()?)
+    }
+
     fn edit(&self, name: &str, value: &str) -> Result<()> {
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "fleet",
             "labels": {"part": "fleet"}}, "data": {"greeting": value}});
@@ -357,6 +367,37 @@ fn story(site: &mut Site) -> Result<()> {
             .map_err(|e| e.to_string())?;
         object.map_or(Ok(()), |_| Err("still there".to_owned()))
     })?;
+    // A link that is cut for good: the set comes by hand, and what came of it goes back by hand.
+    site.member.proxy().set(Line::Cut)?;
+    let (set, receipt) = (site.folder.join("set.pnx"), site.folder.join("receipt.pnr"));
+    let path = |p: &Path| p.display().to_string();
+    let words = |verb: &str, file: &Path| vec![verb.to_owned(), path(file), "--data=".to_owned()];
+    let before = site.export(&set)?;
+    site.edit("two", "by-hand")?;
+    wait::until("the edit is in a set", AGREE, || {
+        let now = site.export(&set).map_err(|e| e.to_string())?;
+        if now > before { Ok(()) } else { Err(format!("set {now}")) }
+    })?;
+    site.replicas[fourth].process.take().context("it runs")?.stop()?;
+    let output = site.command(&words("import", &set), &site.replicas[fourth])?.output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    site.start(fourth, &[])?;
+    site.wait_config("two", "by-hand")?;
+    let output = site.command(&words("export", &receipt), &site.replicas[fourth])?.output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = site.hub.pinnace(&["cluster", "receipt", "shop", &path(&receipt)])?;
+    ensure!(said.contains("objects are reported"), "{said}");
+    let mut forged = std::fs::read(&receipt)?;
+    let last = forged.len() - 1;
+    forged[last] ^= 1;
+    std::fs::write(&receipt, forged)?;
+    let refused = site.hub.pinnace(&["cluster", "receipt", "shop", &path(&receipt)]);
+    ensure!(
+        refused.as_ref().is_err_and(|e| e.to_string().contains("BadSignature")),
+        "{refused:?}"
+    );
+    site.member.proxy().set(Line::Open)?;
+    site.wait_ready()?;
     let longest = gaps.iter().copied().fold(0.0, f64::max);
     println!(
         "{} leaders killed; seconds until the next one had repaired: {gaps:.1?}, at most {longest:.1}",

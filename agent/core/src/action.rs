@@ -7,6 +7,7 @@ use crate::record::{Intent, ObjectRecord};
 use shared::ids::ObjectKey;
 use shared::reason::Reason;
 use shared::set::Entry;
+use shared::time::Millis;
 use std::sync::Arc;
 
 /// One piece of work on one object.
@@ -145,5 +146,7 @@ pub enum Outcome {
         live: Option<Box<Live>>,
         /// The intent as the ledger has it now.
         intent: Option<Intent>,
+        /// How long the member asked to be left alone (`Retry-After`), if it did.
+        pause: Option<Millis>,
     },
 }

@@ -9,6 +9,8 @@ pub const RETRY_CEILING: Millis = Millis(300_000);
 /// Longest such pause where somebody else is about to heal it: the API is absent, the namespace is going, the member's
 /// API is away.
 pub const RETRY_SOON_CEILING: Millis = Millis(30_000);
+/// Longest time for which a member that asks for it (`Retry-After`) is left alone.
+pub const RETRY_AFTER_CEILING: Millis = Millis(120_000);
 /// Repairs of one object in close succession that are done at once; from there they are backed off.
 pub const DRIFT_TOLERATED: u32 = 5;
 /// A pause between repairs that ends the suspicion of mutual overwriting.

@@ -77,8 +77,9 @@ impl Engine {
                 message,
                 live,
                 intent,
+                pause,
             } => {
-                let pause = target.pace.fail(reason, random);
+                let pause = target.pace.fail_asked(reason, random, pause);
                 target.not_before = now.plus(pause.0);
                 target.repair_counted = false;
                 target.intent = intent;

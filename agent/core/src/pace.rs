@@ -1,7 +1,9 @@
 //! When a target is tried again: exponential with jitter and a ceiling, counted per target, so that one bad
 //! object costs itself and nobody else.
 
-use crate::limits::{DRIFT_QUIET, DRIFT_TOLERATED, RETRY_CEILING, RETRY_FIRST, RETRY_SOON_CEILING};
+use crate::limits::{
+    DRIFT_QUIET, DRIFT_TOLERATED, RETRY_AFTER_CEILING, RETRY_CEILING, RETRY_FIRST, RETRY_SOON_CEILING,
+};
 use shared::reason::Reason;
 use shared::time::Millis;
 
@@ -52,6 +54,16 @@ impl Pace {
     pub fn fail(&mut self, reason: Reason, random: u64) -> Millis {
         self.failures = self.failures.saturating_add(1);
         backoff(self.failures, RETRY_FIRST, ceiling(reason), random)
+    }
+
+    /// As [`Self::fail`], where the member may have asked to be left alone for a while (`Retry-After`): not before that is
+    /// over, up to a ceiling, and a little later so that not everybody comes back at once.
+    pub fn fail_asked(&mut self, reason: Reason, random: u64, asked: Option<Millis>) -> Millis {
+        let own = self.fail(reason, random);
+        let Some(asked) = asked.map(|a| a.0.min(RETRY_AFTER_CEILING.0)) else {
+            return own;
+        };
+        Millis(own.0.max(asked + random % (asked / 4 + 1)))
     }
 
     /// How often the target failed since it last succeeded or changed.
@@ -105,6 +117,21 @@ mod tests {
         };
         assert!(longest(Reason::ApiAbsent) <= Some(RETRY_SOON_CEILING.0));
         assert!(longest(Reason::Forbidden) > Some(RETRY_SOON_CEILING.0));
+    }
+
+    #[test]
+    fn a_member_that_asks_to_be_left_alone_is() {
+        for random in [0, 7, u64::MAX] {
+            let mut p = Pace::default();
+            let asked = p.fail_asked(Reason::MemberOverloaded, random, Some(Millis(20_000)));
+            assert!((20_000..=25_000).contains(&asked.0), "{asked:?}");
+            let day = p.fail_asked(Reason::MemberOverloaded, random, Some(Millis(86_400_000)));
+            assert!(day.0 <= RETRY_AFTER_CEILING.0 * 5 / 4, "a wrong header stops nobody for a day: {day:?}");
+        }
+        let mut p = Pace::default();
+        let long = (0..9).map(|_| p.fail(Reason::MemberOverloaded, 0)).max().unwrap_or_default();
+        let asked = p.fail_asked(Reason::MemberOverloaded, 0, Some(Millis(1_000)));
+        assert!(asked >= long, "our own pace is the least: {asked:?}");
     }
 
     #[test]

@@ -253,6 +253,7 @@ impl World {
                 message: "foreign".into(),
                 live,
                 intent: None,
+                pause: None,
             }),
             Step::Wait | Step::Completed => Some(Outcome::Seen { live, record, intent }),
             Step::Replace { .. } => {

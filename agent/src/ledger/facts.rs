@@ -3,6 +3,7 @@
 use shared::ids::Session;
 use shared::keys::KeyRing;
 use shared::time::UnixSeconds;
+use shared::wire::SealingKey;
 
 use super::{Ledger, LedgerError, corrupt};
 
@@ -10,6 +11,7 @@ const SESSION: &str = "session";
 const RING: &str = "keys";
 const CONFIRMED: &str = "confirmed";
 const BOUND: &str = "bound";
+const SEALING: &str = "sealing";
 
 /// The highest session ever proposed or agreed; zero if none.
 ///
@@ -92,6 +94,31 @@ pub fn bound(ledger: &Ledger) -> Result<Option<String>, LedgerError> {
 /// The ledger's.
 pub fn put_bound(ledger: &Ledger, uid: &str) -> Result<(), LedgerError> {
     ledger.put(BOUND, uid.as_bytes())
+}
+
+/// The key under which sets come in files, if the hub ever told it.
+///
+/// # Errors
+/// The ledger's.
+pub fn sealing(ledger: &Ledger) -> Result<Option<SealingKey>, LedgerError> {
+    let Some(bytes) = ledger.get(SEALING)? else {
+        return Ok(None);
+    };
+    let key = bytes
+        .try_into()
+        .map_err(|_| corrupt("the key for files is unreadable"))?;
+    Ok(Some(SealingKey(key)))
+}
+
+/// Keeps that key; writes only what is new.
+///
+/// # Errors
+/// The ledger's.
+pub fn put_sealing(ledger: &Ledger, key: &SealingKey) -> Result<(), LedgerError> {
+    if sealing(ledger)?.as_ref() == Some(key) {
+        return Ok(());
+    }
+    ledger.put(SEALING, &key.0)
 }
 
 fn number(ledger: &Ledger, name: &'static str) -> Result<Option<u64>, LedgerError> {

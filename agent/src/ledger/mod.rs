@@ -135,6 +135,17 @@ impl Ledger {
         Ok(())
     }
 
+    /// Number of the newest line of the journal, zero if there is none.
+    ///
+    /// # Errors
+    /// When SQLite cannot read.
+    pub fn journal_number(&self) -> Result<u64, LedgerError> {
+        self.db
+            .query_row("SELECT coalesce(max(id), 0) FROM journal", [], |row| row.get(0))
+            .map(|id: i64| id.cast_unsigned())
+            .map_err(sqlite("read"))
+    }
+
     /// The newest lines of the journal, newest first.
     ///
     /// # Errors

@@ -138,6 +138,7 @@ impl Applier {
                 message,
                 live: None,
                 intent,
+                pause: None,
             });
         }
         let ended = match action {
@@ -174,9 +175,11 @@ impl Applier {
                 message,
                 live,
                 intent,
+                pause: None,
             }),
             Err(Trouble::Api(e)) => Ok(Outcome::Failed {
                 reason: e.reason,
+                pause: e.pause_ms(),
                 message: e.message,
                 live: None,
                 intent,
@@ -193,6 +196,7 @@ impl Applier {
                     message: with_source(&e),
                     live: None,
                     intent,
+                    pause: None,
                 })
             }
         }
@@ -412,6 +416,7 @@ impl Applier {
                 };
                 return Ok(Outcome::Failed {
                     reason,
+                    pause: e.pause_ms(),
                     message: e.message,
                     live: None,
                     intent: Some(intent),
@@ -432,6 +437,7 @@ impl Applier {
                 message,
                 live: None,
                 intent: None,
+                pause: None,
             });
         }
         let mut record = self.blank(job.entry, &api_version, Origin::Created);

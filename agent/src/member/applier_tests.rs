@@ -17,6 +17,7 @@ use shared::ids::{ClusterName, Digest, FleetId, Incarnation, KeyNumber, Nonce, O
 use shared::owned;
 use shared::reason::Reason;
 use shared::set::{ConflictResolution, DeleteMode, Entry};
+use shared::time::Millis;
 
 use super::api::Api;
 use super::applier::Applier;
@@ -68,8 +69,11 @@ fn bench(answers: Vec<(u16, Value)>) -> Bench {
                     .pop_front()
                     .unwrap_or_else(|| panic!("no answer is left for {what}"))
             };
-            let response = Response::builder()
-                .status(status)
+            let mut response = Response::builder().status(status);
+            if status == 429 {
+                response = response.header("Retry-After", "17");
+            }
+            let response = response
                 .body(Body::from(answer.to_string().into_bytes()));
             Ok::<_, tower::BoxError>(response?)
         }
@@ -340,4 +344,20 @@ fn an_intent_that_became_nothing_is_dropped() {
         "{outcome:?}"
     );
     assert!(bench.ledger.borrow().intents().unwrap().is_empty());
+}
+
+/// Red if the header were not read, or lost on its way to the pace.
+#[test]
+fn a_member_that_asks_for_a_pause_is_heard() {
+    let bench = bench(vec![absent(), (429, json!({"message": "slow down"}))]);
+    let outcome = run(&bench, apply(None, None));
+    let Outcome::Failed {
+        reason: Reason::MemberOverloaded,
+        pause: Some(Millis(17_000)),
+        intent: Some(_),
+        ..
+    } = outcome
+    else {
+        panic!("{outcome:?}")
+    };
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use serde_json::Value;
 use shared::reason::Reason;
+use shared::time::Millis;
 
 /// A request that did not end with what was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -146,6 +147,13 @@ impl ApiError {
         };
         error.reason = error.classify();
         error
+    }
+
+    /// The pause that was asked for, if any.
+    #[must_use]
+    pub fn pause_ms(&self) -> Option<Millis> {
+        let millis = self.pause?.as_millis();
+        Some(Millis(u64::try_from(millis).unwrap_or(u64::MAX)))
     }
 
     fn classify(&self) -> Reason {

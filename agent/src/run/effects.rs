@@ -89,6 +89,7 @@ impl Shell {
                 }
             }
             Effect::Reported(_) | Effect::Forgotten | Effect::Joined(_) | Effect::JoinRefused { .. } => {}
+            Effect::SealingKey(key) => facts::put_sealing(&self.ledger.borrow(), &key)?,
             Effect::Revoked(reason) => {
                 tracing::error!(%reason, "the enrolment was revoked; the workloads stay, the agent only keeps them");
                 self.send(LinkCommand::Stop);

@@ -28,7 +28,7 @@ use shared::wire::{Ack, BeatAck, Down, Hello, Refused, Report, ReportAck, Up, We
 
 use crate::intake::{self, Budget, ReportMark, Verdict};
 
-pub use behind::PushHub;
+pub use behind::{PushHub, Winner};
 pub use encodings::Encodings;
 pub use sessions::Boots;
 
@@ -103,8 +103,8 @@ pub enum Event {
     Set(Current),
     /// [`Ship::wake_at`] has come.
     Tick,
-    /// An operator decided that the hub wins over what the agent holds.
-    PushHub,
+    /// An operator decided who wins over what the agent holds and the hub does not want.
+    PushHub(Winner),
     /// The offer of this set did not leave: a newer set was made before it was marked published.
     Unsent(Sequence),
 }
@@ -281,7 +281,7 @@ impl Ship {
             Event::Message { up, bytes } => self.handle_message(now, *up, bytes, desk),
             Event::Set(current) => self.handle_set(now, current, desk),
             Event::Tick => self.handle_tick(now, desk),
-            Event::PushHub => self.handle_push_hub(),
+            Event::PushHub(winner) => self.handle_push_hub(winner),
             Event::Unsent(sequence) => self.handle_unsent(now, sequence, desk),
         }
     }
@@ -610,7 +610,7 @@ impl Ship {
         }
     }
 
-    fn handle_push_hub(&mut self) {
+    fn handle_push_hub(&mut self, winner: Winner) {
         let Talk::Behind(asking) = &self.talk else {
             return self.note(Reason::HubBehind, "push-hub without a HubBehind agent connected");
         };
@@ -622,7 +622,7 @@ impl Ship {
         };
         let head = asking.head().head.clone();
         let ours = self.current.as_ref().map(|c| (c.sequence, Arc::clone(&c.set)));
-        let push = PushHub::decide(&head, &held, ours.as_ref().map(|(s, set)| (*s, set.as_ref())));
+        let push = PushHub::decide(&head, &held, ours.as_ref().map(|(s, set)| (*s, set.as_ref())), winner);
         let record = HeadRecord {
             sequence: head.sequence,
             digest: head.digest,

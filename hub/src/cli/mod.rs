@@ -1,5 +1,6 @@
 //! `pinnace`: tokens, explanations and clusters, through the hub's API with an ordinary kubeconfig.
 
+mod carry;
 mod client;
 mod difference;
 mod manifest;
@@ -143,8 +144,25 @@ enum ClusterCommand {
         /// Name of the cluster.
         name: String,
         /// The hub wins: what it does not want becomes tombstones.
-        #[arg(long, required = true)]
+        #[arg(long, required_unless_present = "keep_member", conflicts_with = "keep_member")]
         push_hub: bool,
+        /// The member keeps what the hub does not want: nothing is deleted, it is only managed no longer.
+        #[arg(long)]
+        keep_member: bool,
+    },
+    /// Write the newest set of a cluster without a link into a file, for `pinnace-agent import` there.
+    Export {
+        /// Name of the cluster.
+        name: String,
+        /// The file to write.
+        file: PathBuf,
+    },
+    /// Take the receipt that `pinnace-agent export` wrote there.
+    Receipt {
+        /// Name of the cluster.
+        name: String,
+        /// The file.
+        file: PathBuf,
     },
     /// End a cluster's enrolment at once. Its workloads stay as they are.
     Revoke {
@@ -239,16 +257,22 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         }
         Command::Cluster(ClusterCommand::Reconcile {
             name,
-            push_hub: _required,
+            push_hub: _,
+            keep_member,
         }) => {
-            let preview: ReconcilePreview = hub.get(&format!("clusters/{name}/reconcile")).await?;
-            print!("{}", print::preview(&preview));
-            let body = ClusterAction {
-                mode: Some(ReconcileMode::PushHub),
+            let mode = if *keep_member {
+                ReconcileMode::KeepMember
+            } else {
+                let preview: ReconcilePreview = hub.get(&format!("clusters/{name}/reconcile")).await?;
+                print!("{}", print::preview(&preview));
+                ReconcileMode::PushHub
             };
+            let body = ClusterAction { mode: Some(mode) };
             let done: serde_json::Value = hub.post(&format!("clusters/{name}/reconcile"), &body).await?;
             println!("{}", done["message"].as_str().unwrap_or("done"));
         }
+        Command::Cluster(ClusterCommand::Export { name, file }) => carry::export(&hub, name, file).await?,
+        Command::Cluster(ClusterCommand::Receipt { name, file }) => carry::receipt(&hub, name, file).await?,
         Command::Cluster(ClusterCommand::Revoke { name }) => act(&hub, name, "revoke").await?,
         Command::Cluster(ClusterCommand::Replace { name }) => act(&hub, name, "replace").await?,
         Command::Cluster(ClusterCommand::Remove { name }) => act(&hub, name, "remove").await?,
@@ -374,6 +398,9 @@ mod tests {
             "pinnace cluster uncordon shop",
             "pinnace cluster label shop tier=gold old-",
             "pinnace cluster reconcile shop --push-hub",
+            "pinnace cluster reconcile shop --keep-member",
+            "pinnace cluster export shop set.pnx",
+            "pinnace cluster receipt shop receipt.pnr",
             "pinnace cluster revoke shop",
             "pinnace cluster replace shop",
             "pinnace cluster remove shop",
@@ -387,6 +414,7 @@ mod tests {
             "pinnace",
             "pinnace token create",
             "pinnace cluster reconcile shop",
+            "pinnace cluster reconcile shop --push-hub --keep-member",
             "pinnace why",
         ] {
             assert!(Cli::try_parse_from(bad.split(' ')).is_err(), "{bad}");

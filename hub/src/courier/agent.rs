@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hub_core::liveness;
-use hub_core::ship::{Boots, Current, Effect, Enrolled, Event, HeadRecord, Known, Output, Ship};
+use hub_core::ship::{Boots, Current, Effect, Enrolled, Event, HeadRecord, Known, Output, Ship, Winner};
 use shared::ids::{ClusterName, Incarnation, Sequence};
 use shared::reason::Reason;
 use shared::seal::Channel;
@@ -36,7 +36,7 @@ pub(super) enum Input {
     /// The cluster's set may have changed.
     Look,
     /// The operator lets the hub win.
-    PushHub(oneshot::Sender<Result<Sequence, String>>),
+    PushHub(Winner, oneshot::Sender<Result<Sequence, String>>),
     /// The enrolment is over.
     Revoked,
 }
@@ -172,7 +172,7 @@ impl Agent {
                 self.asked_to_look.store(false, Ordering::SeqCst);
                 self.look().await
             }
-            Input::PushHub(answer) => self.push_hub(answer).await,
+            Input::PushHub(winner, answer) => self.push_hub(winner, answer).await,
             Input::Revoked => {
                 self.send(Down::Revoked(Revoked {
                     reason: Reason::Revoked.into(),
@@ -264,16 +264,20 @@ impl Agent {
         }
     }
 
-    async fn push_hub(&mut self, answer: oneshot::Sender<Result<Sequence, String>>) -> Result<(), Halt> {
+    async fn push_hub(
+        &mut self,
+        winner: Winner,
+        answer: oneshot::Sender<Result<Sequence, String>>,
+    ) -> Result<(), Halt> {
         let store = self.office.store.clone();
         // The store refuses by name what cannot be decided yet; only then does the ship leave its waiting state.
         let pushed = match store.held(&self.cluster).map_err(Halt::Rebuild)? {
             Some(held) if held.set.is_some() && self.ship.is_behind() => {
-                self.decide(Event::PushHub).await?;
+                self.decide(Event::PushHub(winner)).await?;
                 self.look().await?;
                 Ok(self.shipped)
             }
-            _ => match store.push_hub(&self.cluster).await.map_err(Halt::Rebuild)? {
+            _ => match store.push_hub(&self.cluster, winner).await.map_err(Halt::Rebuild)? {
                 Ok(sequence) => Ok(sequence),
                 Err(refusal) => Err(refusal.to_string()),
             },
@@ -296,7 +300,13 @@ impl Agent {
                         ship.handle(clock::monotonic(), Event::Unsent(offer.sequence), desk)
                     });
                 }
-                Output::Send(down) => self.send(down).await?,
+                Output::Send(down) => {
+                    let greeted = matches!(down, Down::Welcome(_));
+                    self.send(down).await?;
+                    if greeted {
+                        self.share_sealing_key().await?;
+                    }
+                }
                 Output::Store(effect) => self.perform(effect).await?,
                 Output::Note(reason, text) => {
                     tracing::info!(cluster = %self.cluster, reason = reason.code(), "{text}");
@@ -304,6 +314,16 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// The agent keeps the key under which sets come to it in files, should the link be gone one day.
+    async fn share_sealing_key(&mut self) -> Result<(), Halt> {
+        let store = &self.office.store;
+        let Some(enrolment) = store.enrolment(&self.cluster).map_err(Halt::Rebuild)? else {
+            return Ok(());
+        };
+        let key = store.sealing_key(&self.cluster, enrolment.incarnation);
+        self.send(Down::SealingKey(key)).await
     }
 
     async fn perform(&mut self, effect: Effect) -> Result<(), Halt> {

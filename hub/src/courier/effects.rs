@@ -78,7 +78,7 @@ pub(super) async fn perform(
             let set = Some(set.as_ref().clone());
             store.hold(cluster, Some(HeldSet { head, set })).await?;
         }
-        Effect::PushHub(_decided) => match store.push_hub(cluster).await? {
+        Effect::PushHub(decided) => match store.push_hub(cluster, decided.winner).await? {
             // The store decides again over the same two sides, in the transaction that adopts.
             Ok(_sequence) => {}
             Err(refusal) => return Ok(Outcome::Disagrees(refusal.to_string())),

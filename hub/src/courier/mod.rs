@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
-use hub_core::ship::Boots;
+use hub_core::ship::{Boots, Winner};
 use shared::ids::{ClusterName, Epoch, Incarnation, PublicKey, Sequence};
 use shared::keys::HubKeys;
 use shared::seal::{Channel, HubExchange};
@@ -45,7 +45,7 @@ const SWEEP: Duration = Duration::from_secs(10);
 /// What the rest of the hub asks of the courier.
 #[derive(Debug)]
 enum Request {
-    PushHub(ClusterName, oneshot::Sender<Result<Sequence, String>>),
+    PushHub(ClusterName, Winner, oneshot::Sender<Result<Sequence, String>>),
 }
 
 /// Handle of the courier.
@@ -55,15 +55,15 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// Lets the hub win over what a `HubBehind` cluster holds; the sequence that says so.
+    /// Ends `HubBehind` as somebody decided; the sequence that says so.
     ///
     /// # Errors
     /// Why not, for the operator.
-    pub async fn push_hub(&self, cluster: &ClusterName) -> Result<Sequence, String> {
+    pub async fn push_hub(&self, cluster: &ClusterName, winner: Winner) -> Result<Sequence, String> {
         let (answer, answered) = oneshot::channel();
         let ending = || "the hub is shutting down".to_owned();
         self.requests
-            .send(Request::PushHub(cluster.clone(), answer))
+            .send(Request::PushHub(cluster.clone(), winner, answer))
             .await
             .map_err(|_| ending())?;
         answered.await.map_err(|_| ending())?
@@ -387,22 +387,22 @@ impl Dispatcher {
     }
 
     fn requested(&mut self, request: Request) {
-        let Request::PushHub(cluster, answer) = request;
+        let Request::PushHub(cluster, winner, answer) = request;
         if let Some(task) = self.agents.get(&cluster).filter(|task| task.away_since.is_none()) {
-            let refused = match task.inputs.try_send(Input::PushHub(answer)) {
+            let refused = match task.inputs.try_send(Input::PushHub(winner, answer)) {
                 Ok(()) => return,
                 Err(mpsc::error::TrySendError::Full(input) | mpsc::error::TrySendError::Closed(input)) => {
                     input
                 }
             };
-            if let Input::PushHub(answer) = refused {
+            if let Input::PushHub(_, answer) = refused {
                 drop(answer.send(Err("the cluster's task is busy; try again".to_owned())));
             }
             return;
         }
         let store = self.office.store.clone();
         tokio::spawn(async move {
-            let pushed = match store.push_hub(&cluster).await {
+            let pushed = match store.push_hub(&cluster, winner).await {
                 Ok(pushed) => pushed.map_err(|refusal| refusal.to_string()),
                 Err(error) => Err(error.to_string()),
             };

@@ -1,6 +1,7 @@
 //! The group `fleet.pinnace.dev/v1alpha1`: what the command line `pinnace` asks of the hub. The API has authorized
 //! the caller before a request arrives here.
 
+mod carry;
 mod kinds;
 mod membership;
 pub mod wire;
@@ -13,12 +14,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::StatusCode;
+use hub_core::ship::Winner;
 use hub_core::status_error::{Reason, StatusError};
 use hub_core::types::TypeTable;
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
 use shared::ids::ClusterName;
-use shared::keys::RootPin;
+use shared::keys::{HubKeys, RootPin};
+use shared::limits::CARRIED_BYTES_MAX;
 
 use crate::clock;
 use crate::courier::Courier;
@@ -31,6 +34,9 @@ use wire::{ClusterAction, JoinToken, JoinTokenStatus, ReconcileMode};
 
 /// Bodies of this group are small.
 const BODY_BYTES: usize = 64 * 1024;
+
+/// A receipt in base64, with what is around it.
+const RECEIPT_BYTES: usize = CARRIED_BYTES_MAX / 3 * 4 + BODY_BYTES;
 
 /// What the routes work with.
 #[derive(Debug)]
@@ -45,6 +51,8 @@ pub struct Fleet {
     pub advertised: String,
     /// What agents pin.
     pub pin: RootPin,
+    /// What sets in files are signed with.
+    pub keys: Arc<HubKeys>,
 }
 
 /// The routes.
@@ -74,6 +82,14 @@ pub fn router(fleet: Fleet) -> Router {
         .route(
             "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/remove",
             post(membership::remove),
+        )
+        .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/export",
+            post(carry::export),
+        )
+        .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/receipt",
+            post(carry::receipt).layer(DefaultBodyLimit::max(RECEIPT_BYTES)),
         )
         .route("/metrics", get(metrics))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
@@ -210,17 +226,20 @@ async fn reconcile_cluster(
 ) -> Answer<Json<Value>> {
     let Json(action) = body?;
     let cluster = cluster_name(&name)?;
-    let Some(ReconcileMode::PushHub) = action.mode else {
-        return Err(Refused::new(
-            Reason::BadRequest,
-            "say how: mode PushHub lets the hub win",
-        ));
+    let winner = match action.mode {
+        Some(ReconcileMode::PushHub) => Winner::Hub,
+        Some(ReconcileMode::KeepMember) => Winner::Member,
+        None => {
+            let how = "say how: mode PushHub lets the hub win, KeepMember orders nothing away";
+            return Err(Refused::new(Reason::BadRequest, how));
+        }
     };
     known(&fleet.store, &cluster)?;
-    match fleet.courier.push_hub(&cluster).await {
-        Ok(sequence) => Ok(done(format!(
-            "the hub wins; set {sequence} goes to cluster {cluster}"
-        ))),
+    match fleet.courier.push_hub(&cluster, winner).await {
+        Ok(sequence) => Ok(done(match winner {
+            Winner::Hub => format!("the hub wins; set {sequence} goes to cluster {cluster}"),
+            Winner::Member => format!("the member keeps what it has; set {sequence} goes to cluster {cluster}"),
+        })),
         Err(why) => Err(Refused::new(Reason::Conflict, why)),
     }
 }

@@ -78,6 +78,8 @@ impl JoinToken {
 pub enum ReconcileMode {
     /// The hub wins; what it does not want becomes tombstones.
     PushHub,
+    /// The member keeps what the hub does not want; it is no longer managed.
+    KeepMember,
 }
 
 /// What `reconcile` with `PushHub` would take out of a member, as far as its agent said what it holds.
@@ -99,6 +101,17 @@ pub struct ClusterAction {
     /// For `reconcile`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ReconcileMode>,
+}
+
+/// A file on its way: answer of `clusters/NAME/export`, body of `clusters/NAME/receipt`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Parcel {
+    /// For people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The bytes in base64.
+    pub file: String,
 }
 
 /// Answer of `explanations/KIND/NAMESPACE/NAME`.

@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hkdf;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use super::error::StoreError;
@@ -25,6 +26,8 @@ const LEVEL: i32 = 1;
 /// Encrypts and decrypts what may not lie on disk in the clear.
 pub(super) struct StorageKey {
     key: LessSafeKey,
+    /// What other keys are derived from.
+    origin: hkdf::Prk,
     random: SystemRandom,
 }
 
@@ -39,6 +42,15 @@ impl std::fmt::Debug for StorageKey {
 pub(super) struct Plain {
     pub(super) bytes: Vec<u8>,
     pub(super) mark: usize,
+}
+
+/// Length of derived keys.
+struct Length;
+
+impl hkdf::KeyType for Length {
+    fn len(&self) -> usize {
+        KEY_BYTES
+    }
 }
 
 impl StorageKey {
@@ -72,8 +84,19 @@ impl StorageKey {
             .map_err(|_| key_error(path, "the key has the wrong length"))?;
         Ok(StorageKey {
             key: LessSafeKey::new(key),
+            origin: hkdf::Salt::new(hkdf::HKDF_SHA256, b"pinnace/1 derived keys").extract(secret),
             random: SystemRandom::new(),
         })
+    }
+
+    /// Another key, the same whenever it is asked for with the same words.
+    pub(super) fn derive(&self, words: &[&[u8]]) -> [u8; KEY_BYTES] {
+        let mut key = [0; KEY_BYTES];
+        self.origin
+            .expand(words, Length)
+            .and_then(|okm| okm.fill(&mut key))
+            .expect("32 bytes are within what HKDF gives");
+        key
     }
 
     /// Compresses, and encrypts under `aad` if asked to. `mark` is a number kept beside (the place of the revision).

@@ -25,6 +25,10 @@ pub enum Kind {
     Frame,
     /// A whole set, at rest or inside chunks.
     Set,
+    /// A set with its contents in a file, for a cluster without a link.
+    Export,
+    /// What such a cluster's agent says, in a file on its way back.
+    Carried,
 }
 
 impl Kind {
@@ -35,6 +39,8 @@ impl Kind {
             Self::X3 => 3,
             Self::Frame => 4,
             Self::Set => 5,
+            Self::Export => 6,
+            Self::Carried => 7,
         }
     }
 
@@ -45,6 +51,8 @@ impl Kind {
             3 => Self::X3,
             4 => Self::Frame,
             5 => Self::Set,
+            6 => Self::Export,
+            7 => Self::Carried,
             _ => return None,
         })
     }
@@ -55,6 +63,8 @@ impl Kind {
             Self::X1 | Self::X2 | Self::X3 => limits::EXCHANGE_BYTES_MAX,
             Self::Frame => limits::PAYLOAD_BYTES_MAX,
             Self::Set => limits::SET_BYTES_MAX,
+            Self::Export => limits::EXPORT_BYTES_MAX,
+            Self::Carried => limits::CARRIED_BYTES_MAX,
         }
     }
 }

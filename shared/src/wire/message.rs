@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::as_bytes;
+use super::carried::SealingKey;
 use super::envelope::{WireError, from_postcard, to_postcard};
 use super::report::Report;
 use super::room::{MemberNote, Room};
@@ -70,6 +71,8 @@ pub enum Down {
     Ask(Ask),
     /// The enrolment is over.
     Revoked(Revoked),
+    /// Beside a welcome: the key under which sets for this enrolment are sealed in files.
+    SealingKey(SealingKey),
 }
 
 /// Enrol with a token. The identity key is the one proven by the exchange.

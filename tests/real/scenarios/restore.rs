@@ -58,12 +58,11 @@ pub(crate) fn a_restored_hub_touches_nothing(world: &mut World) -> Result<()> {
         },
     )?;
 
-    // The person decides: the hub wins. Then the members follow the hub again.
-    for cluster in &clusters {
-        world
-            .fleet
-            .hub
-            .pinnace(&["cluster", "reconcile", cluster, "--push-hub"])?;
+    // The person decides: the hub wins, but in the last one nothing is to be deleted. Then they follow the hub again.
+    let keeps = clusters.len() - 1;
+    for (site, cluster) in clusters.iter().enumerate() {
+        let how = if site == keeps { "--keep-member" } else { "--push-hub" };
+        world.fleet.hub.pinnace(&["cluster", "reconcile", cluster, how])?;
     }
     for site in 0..3 {
         world.fleet.wait_member(
@@ -91,9 +90,20 @@ pub(crate) fn a_restored_hub_touches_nothing(world: &mut World) -> Result<()> {
         );
         for key in unknown.keys().filter(|key| key.starts_with("configmaps/crash-")) {
             let name = key.trim_start_matches("configmaps/");
-            world.fleet.wait_gone(site, "configmap", &world.namespace, name)?;
+            if site == keeps {
+                world
+                    .fleet
+                    .wait_member(site, "configmap", &world.namespace, name, |object| match object {
+                        Some(o) if o["metadata"]["labels"]["fleet.pinnace.dev/managed-by"].is_null() => Ok(()),
+                        Some(_) => Err("still managed".into()),
+                        None => Err("deleted".into()),
+                    })?;
+            } else {
+                world.fleet.wait_gone(site, "configmap", &world.namespace, name)?;
+            }
         }
-        ensure_unchanged(&clusters[site], &kept, &world.uids(site)?)?;
+        let kept = if site == keeps { &uids[site] } else { &kept };
+        ensure_unchanged(&clusters[site], kept, &world.uids(site)?)?;
     }
     ensure!(
         world.fleet.sites[2]

@@ -246,7 +246,7 @@ impl Hub {
                     scene.now,
                     format_args!("operator pushes the hub's state to {cluster}"),
                 );
-                self.event(cluster, Event::PushHub, nets, scene);
+                self.event(cluster, Event::PushHub(hub_core::ship::Winner::Hub), nets, scene);
             }
         }
     }

@@ -312,6 +312,7 @@ impl Node {
             }
             Effect::Reported(_) => {}
             Effect::Forgotten => scene.trace.mark("hub forgot reports"),
+            Effect::SealingKey(_) => {}
             Effect::JoinRefused { .. } | Effect::Joined(_) | Effect::Revoked(_) => {
                 scene
                     .trace
@@ -421,6 +422,7 @@ impl Node {
             message: t.reason.code().into(),
             live: t.live,
             intent: t.intent,
+            pause: None,
         }))
     }
 

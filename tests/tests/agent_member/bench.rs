@@ -121,6 +121,16 @@ impl Bench {
 
     /// Puts the next set into the ledger of the agent, which does not run.
     pub(super) fn put(&mut self, wants: &[Wanted], buried: &[(&Value, DeleteMode)]) -> Result<()> {
+        let (held, contents) = self.next_set(wants, buried)?;
+        Ok(Ledger::open(&self.data)?.commit(&held, &contents)?)
+    }
+
+    /// The next set, signed, with its contents.
+    pub(super) fn next_set(
+        &mut self,
+        wants: &[Wanted],
+        buried: &[(&Value, DeleteMode)],
+    ) -> Result<(Held, Vec<Content>)> {
         self.sequence += 1;
         let mut entries = vec![];
         let mut contents = vec![];
@@ -170,7 +180,7 @@ impl Bench {
             head: head.sign(&self.keys),
             set: Arc::new(set),
         };
-        Ok(Ledger::open(&self.data)?.commit(&held, &contents)?)
+        Ok((held, contents))
     }
 
     /// The folder that everything of this bench is in.
@@ -203,6 +213,11 @@ impl Bench {
     /// Heals that line.
     pub(super) fn heal(&self) -> Result<()> {
         self.member.proxy().set(Line::Open).map(drop)
+    }
+
+    /// Public half of the agent's identity key.
+    pub(super) fn identity(&self) -> shared::ids::PublicKey {
+        self.enrolment.receipt.receipt.identity
     }
 
     pub(super) fn start(&mut self, env: &[(&str, &str)]) -> Result<()> {

@@ -72,6 +72,7 @@ impl Session {
             Down::ReportAck(ack) => self.handle_stored(ack.report_seq),
             Down::BeatAck(ack) => self.confirm(ack.confirmed_time_s),
             Down::Ask(ask) => self.answer(&ask, holdings),
+            Down::SealingKey(key) => self.effects.push(Effect::SealingKey(key)),
             Down::Revoked(revoked) => {
                 self.link = Link::Over;
                 self.effects.push(Effect::Revoked(revoked.reason));

@@ -21,7 +21,7 @@ use shared::keys::{KeyRing, RootPin, SignedReceipt, SigningKey};
 use shared::reason::{Code, Reason};
 use shared::seal::{AgentExchange, Channel};
 use shared::time::{Millis, UnixSeconds};
-use shared::wire::Report;
+use shared::wire::{Report, SealingKey};
 
 use notes::Notes;
 
@@ -86,6 +86,8 @@ pub enum Effect {
     },
     /// The enrolment is over: keep the workloads, stop talking.
     Revoked(Code),
+    /// The key under which sets come in files; the hub says it with every welcome.
+    SealingKey(SealingKey),
 }
 
 /// Where the conversation stands.

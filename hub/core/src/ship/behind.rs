@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use shared::ids::{Incarnation, Sequence};
 use shared::keys::{KeyError, KeyRing};
-use shared::set::{Head, Set, SignedHead, Tombstone};
+use shared::set::{DeleteMode, Head, Set, SignedHead, Tombstone};
 use shared::time::Millis;
 use shared::wire::{Ask, Assembly, Chunk, Hello, Progress, What, decode_set};
 
@@ -160,7 +160,27 @@ impl Asking {
     }
 }
 
-/// The hub wins: what to adopt.
+/// Who decides about what the agent holds and the hub does not want.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Winner {
+    /// The hub: it is ordered away, by the delete mode of its entry.
+    Hub,
+    /// The member: it stays as it is, and is no longer managed.
+    Member,
+}
+
+impl Winner {
+    /// How what the hub does not want ends.
+    #[must_use]
+    pub const fn ends(self, mode: DeleteMode) -> DeleteMode {
+        match self {
+            Self::Hub => mode,
+            Self::Member => DeleteMode::Release,
+        }
+    }
+}
+
+/// Somebody decided: what to adopt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushHub {
     /// The next sequence must be above this: the highest of both sides.
@@ -168,12 +188,14 @@ pub struct PushHub {
     /// Tombstones for what the agent holds and the hub does not want, and those the agent had not executed. Their
     /// `sequence` is zero where the store is to put the number of the set it adopts.
     pub tombstones: Vec<Tombstone>,
+    /// Who won.
+    pub winner: Winner,
 }
 
 impl PushHub {
     /// Compares both sides. `ours` is the hub's newest set, if it has one.
     #[must_use]
-    pub fn decide(head: &Head, held: &Set, ours: Option<(Sequence, &Set)>) -> Self {
+    pub fn decide(head: &Head, held: &Set, ours: Option<(Sequence, &Set)>, winner: Winner) -> Self {
         let wanted = |key| ours.is_some_and(|(_, set)| set.entry(key).is_some());
         let mut tombstones: Vec<Tombstone> = held
             .entries()
@@ -181,7 +203,7 @@ impl PushHub {
             .filter(|e| !wanted(&e.key))
             .map(|e| Tombstone {
                 key: e.key.clone(),
-                mode: e.delete_mode,
+                mode: winner.ends(e.delete_mode),
                 template_uid: e.template_uid.clone(),
                 sequence: Sequence(0),
             })
@@ -191,6 +213,7 @@ impl PushHub {
         Self {
             above: head.sequence.max(highest),
             tombstones,
+            winner,
         }
     }
 }

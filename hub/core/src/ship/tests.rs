@@ -450,7 +450,7 @@ fn a_hub_that_went_back_ships_nothing_until_it_is_decided() {
         assert_eq!(b.effects.last(), Some(&Effect::Behind(head.clone())));
         let edited = b.set(5, &[("mine", b"edited")]);
         assert_eq!(b.event(Event::Set(edited)), []);
-        b.event(Event::PushHub);
+        b.event(Event::PushHub(Winner::Hub));
         assert!(b.ship.is_behind(), "the held set is not known yet");
         let bytes = encode_set(&set);
         let what = What::Set(Sequence(held));
@@ -468,7 +468,7 @@ fn a_hub_that_went_back_ships_nothing_until_it_is_decided() {
             b.effects.last(),
             Some(&Effect::HeldSet(head.clone(), Arc::clone(&set)))
         );
-        assert_eq!(b.event(Event::PushHub), []);
+        assert_eq!(b.event(Event::PushHub(Winner::Hub)), []);
         let Some(Effect::PushHub(push)) = b.effects.last().cloned() else {
             panic!("{:?}", b.effects.last())
         };

@@ -1,6 +1,7 @@
 //! `HubBehind`: an agent holds a set that this hub does not know, because the hub's state is older than the agent's.
 //! Nothing is shipped until somebody decides.
 
+use hub_core::ship::Winner;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 use shared::ids::{ClusterName, Sequence};
@@ -72,12 +73,16 @@ impl Store {
         read_held(&self.reader(), cluster)
     }
 
-    /// The hub wins: what the member holds and the hub does not want becomes tombstones, and the next sequence is
-    /// above both sides'. Ends `HubBehind`. Returns that sequence.
+    /// Somebody decided: what the member holds and the hub does not want becomes tombstones, which delete or only release
+    /// as `winner` says, and the next sequence is above both sides'. Ends `HubBehind`. Returns that sequence.
     ///
     /// # Errors
     /// The store; a refusal is the inner result.
-    pub async fn push_hub(&self, cluster: &ClusterName) -> Result<Result<Sequence, PushRefusal>, StoreError> {
+    pub async fn push_hub(
+        &self,
+        cluster: &ClusterName,
+        winner: Winner,
+    ) -> Result<Result<Sequence, PushRefusal>, StoreError> {
         let cluster = cluster.clone();
         self.call(false, move |batch| {
             let Some(row) = read_cluster(batch.db, &cluster)? else {
@@ -89,7 +94,7 @@ impl Store {
             let Some(set) = held.set else {
                 return Ok(Ok(Err(PushRefusal::NotFetched(cluster))));
             };
-            Ok(Ok(Ok(push(batch, &cluster, &row, &held.head, &set)?)))
+            Ok(Ok(Ok(push(batch, &cluster, &row, &held.head, &set, winner)?)))
         })
         .await
     }
@@ -101,6 +106,7 @@ fn push(
     row: &ClusterRow,
     head: &SignedHead,
     held: &Set,
+    winner: Winner,
 ) -> Result<Sequence, StoreError> {
     let theirs = head.head.sequence;
     let next = row
@@ -125,7 +131,7 @@ fn push(
         } else {
             let tombstone = Tombstone {
                 key: entry.key.clone(),
-                mode: entry.delete_mode,
+                mode: winner.ends(entry.delete_mode),
                 template_uid: entry.template_uid.clone(),
                 sequence: next,
             };

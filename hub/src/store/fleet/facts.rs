@@ -30,6 +30,8 @@ pub struct ClusterFacts {
     pub strays: Vec<ObjectKey>,
     /// The last set the agent refused: code and detail, until it acknowledges one.
     pub refused: Option<(String, String)>,
+    /// The last receipt that came in a file: sequence, session and journal number.
+    pub carried: Option<(u64, u64, u64)>,
 }
 
 /// State of the condition Ready of a cluster.

@@ -4,6 +4,7 @@
 
 mod adopt;
 mod behind;
+mod carried;
 mod enrolment;
 mod facts;
 mod gc;
@@ -16,6 +17,7 @@ mod targets;
 
 pub use adopt::{AdoptRefusal, Adoption};
 pub use behind::{HeldSet, PushRefusal};
+pub use carried::CarriedRefusal;
 pub use enrolment::{BootRecord, EnrolRefusal, EnrolRequest, Enrolment, SessionGrant, Terms, Token};
 pub use facts::{ClusterFacts, ClusterRow, ReadyFact};
 pub(super) use gc::collect;

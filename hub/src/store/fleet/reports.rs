@@ -112,9 +112,20 @@ fn ingest(
             "UPDATE cluster SET report_seq = ?2, last_seen = max(coalesce(last_seen, 0), ?3) WHERE id = ?1",
         )?
         .execute(params![row.id, report.report_seq.0.cast_signed(), now.0])?;
+    take_in(batch, cluster, &row, report, now)
+}
+
+/// Stores what a report says; that it is the newest is the caller's to know.
+pub(super) fn take_in(
+    batch: &mut Batch<'_>,
+    cluster: &ClusterName,
+    row: &ClusterRow,
+    report: &Report,
+    now: UnixSeconds,
+) -> Result<Ingested, StoreError> {
     let mut bindings: Vec<(i64, BindingRef)> = Vec::new();
     for object in &report.objects {
-        if let Some(touched) = store_object(batch, cluster, &row, object, now)?
+        if let Some(touched) = store_object(batch, cluster, row, object, now)?
             && !bindings.contains(&touched)
         {
             bindings.push(touched);
@@ -128,8 +139,8 @@ fn ingest(
         .iter()
         .map(|done| (done.key.clone(), done.sequence))
         .collect();
-    let set = end_tombstones(batch, cluster, &row, &done)?;
-    store_facts(batch, cluster, &row, report)?;
+    let set = end_tombstones(batch, cluster, row, &done)?;
+    store_facts(batch, cluster, row, report)?;
     Ok(Ingested::New {
         bindings: bindings.into_iter().map(|(_, binding)| binding).collect(),
         set,

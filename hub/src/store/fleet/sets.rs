@@ -375,7 +375,11 @@ pub(super) fn write_head(
     Ok(())
 }
 
-fn head_digest(db: &Connection, cluster: i64, sequence: Sequence) -> Result<Option<Digest>, StoreError> {
+pub(super) fn head_digest(
+    db: &Connection,
+    cluster: i64,
+    sequence: Sequence,
+) -> Result<Option<Digest>, StoreError> {
     let bytes: Option<Vec<u8>> = db
         .prepare_cached("SELECT digest FROM head WHERE cluster = ?1 AND sequence = ?2")?
         .query_row(params![cluster, sequence.0.cast_signed()], |row| row.get(0))

@@ -524,7 +524,7 @@ async fn the_hub_that_went_back_moves_above_both_sides() {
         signature: Signature([0; 64]),
     };
     assert!(matches!(
-        store.push_hub(&a).await.unwrap(),
+        store.push_hub(&a, hub_core::ship::Winner::Hub).await.unwrap(),
         Err(PushRefusal::NotBehind(_))
     ));
     store
@@ -539,7 +539,7 @@ async fn the_hub_that_went_back_moves_above_both_sides() {
         .unwrap();
     assert!(store.facts(&a).unwrap().unwrap().behind);
     assert!(matches!(
-        store.push_hub(&a).await.unwrap(),
+        store.push_hub(&a, hub_core::ship::Winner::Hub).await.unwrap(),
         Err(PushRefusal::NotFetched(_))
     ));
     let held = HeldSet {
@@ -548,7 +548,7 @@ async fn the_hub_that_went_back_moves_above_both_sides() {
     };
     store.hold(&a, Some(held.clone())).await.unwrap();
     assert_eq!(store.held(&a).unwrap(), Some(held));
-    assert_eq!(store.push_hub(&a).await.unwrap().unwrap(), Sequence(41));
+    assert_eq!(store.push_hub(&a, hub_core::ship::Winner::Hub).await.unwrap().unwrap(), Sequence(41));
     assert_eq!(store.held(&a).unwrap(), None);
     let set = store.current_set(&a).unwrap().unwrap();
     assert_eq!(
@@ -609,4 +609,86 @@ async fn a_target_row_costs_at_most_200_bytes() {
         per_row <= 200,
         "{per_row} bytes per target row, tables of shared parts included"
     );
+}
+
+#[tokio::test]
+async fn a_member_that_keeps_what_it_has_is_ordered_to_delete_nothing() {
+    let (_dir, store) = fresh(&["a"]).await;
+    let a = cluster("a");
+    adopt(&store, "x", put("a", vec![work("x", "{}")])).await;
+    let theirs = Set::new(vec![work("x", "{newer}").0, work("late", "{}").0], vec![]).unwrap();
+    let head = SignedHead {
+        head: Head {
+            fleet: store.fleet(),
+            cluster: a.clone(),
+            incarnation: Incarnation([1; 16]),
+            sequence: Sequence(40),
+            digest: theirs.digest(),
+            key_number: KeyNumber(1),
+        },
+        signature: Signature([0; 64]),
+    };
+    let set = Some(theirs);
+    store.hold(&a, Some(HeldSet { head, set })).await.unwrap();
+    let kept = store.push_hub(&a, hub_core::ship::Winner::Member).await.unwrap();
+    assert_eq!(kept.unwrap(), Sequence(41));
+    let set = store.current_set(&a).unwrap().unwrap().set;
+    assert_eq!(set.tombstones().len(), 1);
+    assert_eq!(set.tombstones()[0].mode, DeleteMode::Release);
+    assert_eq!(set.entries().len(), 1, "what both want is the hub's");
+}
+
+#[tokio::test]
+async fn receipts_from_files_count_once_and_never_backwards() {
+    let (_dir, store) = fresh(&["a"]).await;
+    let a = cluster("a");
+    adopt(&store, "x", put("a", vec![work("x", "{}"), work("y", "{}")])).await;
+    let first = store.current_set(&a).unwrap().unwrap();
+    let carried = |set: &CurrentSet, journal: u64| shared::wire::Carried {
+        cluster: a.clone(),
+        incarnation: Incarnation([1; 16]),
+        sequence: set.sequence,
+        digest: set.digest,
+        session: shared::ids::Session(3),
+        journal,
+        objects: vec![],
+        tombstones_done: set
+            .set
+            .tombstones()
+            .iter()
+            .map(|t| shared::wire::TombstoneDone {
+                key: t.key.clone(),
+                sequence: t.sequence,
+                outcome: shared::wire::TombstoneOutcome::Deleted,
+            })
+            .collect(),
+    };
+    let refused = store.take_carried(carried(&first, 1), NOW).await.unwrap();
+    assert!(matches!(refused, Err(CarriedRefusal::UnknownSet(_))), "{refused:?}");
+    assert!(store.mark_published(&a, first.sequence).await.unwrap());
+    store.take_carried(carried(&first, 5), NOW).await.unwrap().unwrap();
+    assert_eq!(store.current_set(&a).unwrap().unwrap().acked, first.sequence);
+    let refused = store.take_carried(carried(&first, 4), NOW).await.unwrap();
+    assert!(matches!(refused, Err(CarriedRefusal::Older { .. })), "{refused:?}");
+    adopt(&store, "x", take("a", &["y"])).await;
+    let second = store.current_set(&a).unwrap().unwrap();
+    assert_eq!(second.set.tombstones().len(), 1);
+    assert!(store.mark_published(&a, second.sequence).await.unwrap());
+    store.take_carried(carried(&second, 6), NOW).await.unwrap().unwrap();
+    let refused = store.take_carried(carried(&first, 7), NOW).await.unwrap();
+    assert!(matches!(refused, Err(CarriedRefusal::Older { .. })), "{refused:?}");
+    let left = store.current_set(&a).unwrap().unwrap();
+    assert!(left.set.tombstones().is_empty(), "a tombstone that is carried out ends");
+}
+
+#[tokio::test]
+async fn the_key_for_files_is_of_one_enrolment_and_survives_a_start() {
+    let (dir, store) = fresh(&["a"]).await;
+    let key = store.sealing_key(&cluster("a"), Incarnation([1; 16]));
+    assert_ne!(key, store.sealing_key(&cluster("a"), Incarnation([2; 16])));
+    assert_ne!(key, store.sealing_key(&cluster("b"), Incarnation([1; 16])));
+    store.close().await;
+    drop(store);
+    let again = Store::open(dir.path(), NOW).unwrap();
+    assert_eq!(key, again.sealing_key(&cluster("a"), Incarnation([1; 16])));
 }
