@@ -154,6 +154,16 @@ pub struct ServeArgs {
     /// Let a FederatedResourceQuota hold scheduling back, or only show what is used.
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     pub federated_quota_enforcement: bool,
+    /// What one cluster may lose within ten minutes before `pinnace confirm` is asked for: so many entries (volumes,
+    /// Namespaces and CRDs count ten) ... 0: any number.
+    #[arg(long, value_name = "COUNT", default_value_t = 20)]
+    pub mass_delete_entries: u64,
+    /// ... and so much of its entries or, for many clusters at once, of the clusters.
+    #[arg(long, value_name = "PERCENT", default_value_t = 20)]
+    pub mass_delete_percent: u64,
+    /// So many clusters may lose something within ten minutes. 0: any number.
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub mass_delete_clusters: u64,
 }
 
 fn purge_mode(word: &str) -> Result<PurgeMode, String> {

@@ -6,6 +6,7 @@ pub mod admission_policy;
 pub mod affinity;
 pub mod aggregate;
 pub mod audit;
+pub mod breaker;
 pub mod cel;
 pub mod cluster;
 pub mod convert;

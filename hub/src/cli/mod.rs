@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::fleet::wire::{
-    ClusterAction, Explanation, JoinToken, JoinTokenSpec, ReconcileMode, ReconcilePreview, Rendering,
+    ClusterAction, Explanation, HeldChanges, JoinToken, JoinTokenSpec, ReconcileMode, ReconcilePreview, Rendering,
 };
 use client::Hub;
 use serde_json::{Value, json};
@@ -45,6 +45,11 @@ enum Command {
     /// Clusters of the fleet.
     #[command(subcommand)]
     Cluster(ClusterCommand),
+    /// Let go what waits because it would delete too much; without an id, list it.
+    Confirm {
+        /// The id that `why` or the list names.
+        id: Option<u32>,
+    },
     /// People who may use the hub.
     #[command(subcommand)]
     User(user::UserCommand),
@@ -276,6 +281,14 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         Command::Cluster(ClusterCommand::Revoke { name }) => act(&hub, name, "revoke").await?,
         Command::Cluster(ClusterCommand::Replace { name }) => act(&hub, name, "replace").await?,
         Command::Cluster(ClusterCommand::Remove { name }) => act(&hub, name, "remove").await?,
+        Command::Confirm { id: None } => {
+            let held: HeldChanges = hub.get("heldchanges").await?;
+            print!("{}", print::held(&held));
+        }
+        Command::Confirm { id: Some(id) } => {
+            let done: Value = hub.post(&format!("heldchanges/{id}/confirm"), &json!({})).await?;
+            println!("{}", done["message"].as_str().unwrap_or("done"));
+        }
         Command::User(command) => user::run(&hub, command).await?,
     }
     Ok(())
@@ -399,6 +412,8 @@ mod tests {
             "pinnace cluster label shop tier=gold old-",
             "pinnace cluster reconcile shop --push-hub",
             "pinnace cluster reconcile shop --keep-member",
+            "pinnace confirm",
+            "pinnace confirm 41",
             "pinnace cluster export shop set.pnx",
             "pinnace cluster receipt shop receipt.pnr",
             "pinnace cluster revoke shop",

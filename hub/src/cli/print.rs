@@ -6,7 +6,7 @@ use serde_json::Value;
 use shared::time::UnixSeconds;
 
 use super::difference::difference;
-use crate::fleet::wire::{Explanation, ReconcilePreview, Rendering, Verdict};
+use crate::fleet::wire::{Explanation, HeldChanges, ReconcilePreview, Rendering, Verdict};
 
 /// What `pinnace why` prints.
 pub(super) fn explanation(explanation: &Explanation) -> String {
@@ -259,6 +259,28 @@ fn table(rows: &[Vec<String>]) -> String {
 fn line(out: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     let _infallible = writeln!(out, "{arguments}");
+}
+
+/// What waits for `pinnace confirm`.
+pub(super) fn held(held: &HeldChanges) -> String {
+    if held.items.is_empty() {
+        return "nothing waits to be confirmed\n".to_owned();
+    }
+    let mut out = String::new();
+    for change in &held.items {
+        out.push_str(&format!(
+            "{}  {} objects, waits {} s; `pinnace confirm {}` deletes them\n",
+            change.id, change.count, change.age_seconds, change.id
+        ));
+        for loss in &change.losses {
+            out.push_str(&format!("    {loss}\n"));
+        }
+        let more = change.count.saturating_sub(change.losses.len());
+        if more > 0 {
+            out.push_str(&format!("    and {more} more\n"));
+        }
+    }
+    out
 }
 
 #[cfg(test)]

@@ -91,6 +91,11 @@ pub fn router(fleet: Fleet) -> Router {
             "/apis/fleet.pinnace.dev/v1alpha1/clusters/{name}/receipt",
             post(carry::receipt).layer(DefaultBodyLimit::max(RECEIPT_BYTES)),
         )
+        .route("/apis/fleet.pinnace.dev/v1alpha1/heldchanges", get(held_changes))
+        .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/heldchanges/{id}/confirm",
+            post(confirm_change),
+        )
         .route("/metrics", get(metrics))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .fallback(|| async { Refused(StatusError::no_such_path()) })
@@ -241,6 +246,32 @@ async fn reconcile_cluster(
             Winner::Member => format!("the member keeps what it has; set {sequence} goes to cluster {cluster}"),
         })),
         Err(why) => Err(Refused::new(Reason::Conflict, why)),
+    }
+}
+
+/// What waits because it would delete too much.
+async fn held_changes(State(fleet): State<Arc<Fleet>>) -> Json<wire::HeldChanges> {
+    let items = fleet.reconciler.held().into_iter().map(|held| wire::HeldChange {
+        id: held.id,
+        age_seconds: held.age_seconds,
+        count: held.losses.len(),
+        losses: held.losses.into_iter().take(wire::LOSSES_SHOWN).collect(),
+    });
+    Json(wire::HeldChanges {
+        items: items.collect(),
+    })
+}
+
+async fn confirm_change(State(fleet): State<Arc<Fleet>>, Path(id): Path<String>) -> Answer<Json<Value>> {
+    let id: u32 = id
+        .parse()
+        .map_err(|_| Refused::new(Reason::BadRequest, format!("{id:?} is no id of a held change")))?;
+    match fleet.reconciler.confirm(id) {
+        Some(count) => Ok(done(format!("confirmed: {count} objects are deleted"))),
+        None => Err(Refused::new(
+            Reason::NotFound,
+            format!("nothing is held under {id}; `pinnace confirm` lists what is"),
+        )),
     }
 }
 

@@ -103,6 +103,30 @@ pub struct ClusterAction {
     pub mode: Option<ReconcileMode>,
 }
 
+/// Objects of one held change that are listed.
+pub const LOSSES_SHOWN: usize = 20;
+
+/// Answer of `heldchanges`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldChanges {
+    /// What waits, oldest first.
+    pub items: Vec<HeldChange>,
+}
+
+/// A change that waits because it would delete too much.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldChange {
+    /// What to confirm.
+    pub id: u32,
+    /// How long it waits.
+    pub age_seconds: u64,
+    /// How many objects it would delete.
+    pub count: usize,
+    /// The first of them: cluster and object.
+    pub losses: Vec<String>,
+}
+
 /// A file on its way: answer of `clusters/NAME/export`, body of `clusters/NAME/receipt`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -95,6 +95,7 @@ impl Reconciler {
         if let Some(refusal) = refused {
             let reason = match refusal {
                 AdoptRefusal::KeyTaken { .. } => Reason::Conflict,
+                AdoptRefusal::Held { .. } => Reason::MassDeleteHeld,
                 AdoptRefusal::Set { .. } => Reason::SetFull,
                 AdoptRefusal::Content { .. } => Reason::ContentTooLarge,
                 AdoptRefusal::NotEnrolled(_) => Reason::AwaitingCluster,

@@ -21,6 +21,7 @@ mod explain;
 mod explain_policy;
 mod failover;
 mod feed;
+mod held;
 mod limits;
 mod liveness;
 mod metadata;
@@ -46,6 +47,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use hub_core::breaker;
 use hub_core::failover::step;
 use hub_core::liveness::Thresholds;
 use interpreter::Customized;
@@ -56,6 +58,7 @@ use crate::metrics::Metrics;
 use crate::store::{BindingRef, ResourceId, Store, StoreError};
 
 pub use explain::{ExplainError, explain};
+pub use held::HeldChange;
 pub use presence::{Presence, Turned};
 pub use render::{rendering, verdicts};
 pub use status::seen;
@@ -77,6 +80,8 @@ pub struct Settings {
     pub taint_unreachable: bool,
     /// How copies are moved away from trouble.
     pub failover: step::Settings,
+    /// `--mass-delete-*`: from where on a change that deletes waits to be confirmed.
+    pub mass_delete: breaker::Limits,
     /// Everything is looked at again this often.
     pub resync_every: Duration,
     /// How long a cluster must be back or away before its condition says so.
@@ -91,6 +96,7 @@ impl Default for Settings {
             quotas_enforced: true,
             taint_unreachable: false,
             failover: step::Settings::default(),
+            mass_delete: breaker::Limits::default(),
             resync_every: limits::RESYNC_EVERY,
             thresholds: Thresholds::default(),
         }
@@ -136,6 +142,8 @@ pub struct Reconciler {
     room_changed: AtomicBool,
     /// Templates that could not be placed.
     waiting: Waiting,
+    /// Holds what would delete too much.
+    breaker: Mutex<breaker::Breaker>,
     own_writes: OwnWrites<BindingRef>,
     /// The same for claims that are noted on templates.
     own_claims: OwnWrites<TemplateKey>,
@@ -166,6 +174,7 @@ impl Reconciler {
         presence: Arc<Presence>,
         settings: Settings,
     ) -> Self {
+        let breaker = Mutex::new(breaker::Breaker::new(settings.mass_delete, first_id()));
         Self {
             store,
             interpreter,
@@ -185,6 +194,7 @@ impl Reconciler {
             room_changed: AtomicBool::new(false),
             steered: Mutex::default(),
             waiting: Waiting::default(),
+            breaker,
             own_writes: OwnWrites::default(),
             own_claims: OwnWrites::default(),
             own_statuses: OwnWrites::default(),
@@ -274,6 +284,11 @@ fn binding_resource(binding: &BindingRef) -> ResourceId {
         "resourcebindings"
     };
     ResourceId::new("work.karmada.io", plural)
+}
+
+/// Ids of held changes begin elsewhere after every start, so that none confirms another change than it was shown for.
+fn first_id() -> u32 {
+    u32::try_from(clock::wall().0.rem_euclid(1_000_000)).unwrap_or_default() * 1_000
 }
 
 /// A number that differs between processes and moments; only for jitter.

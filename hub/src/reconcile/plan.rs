@@ -620,22 +620,25 @@ impl Reconciler {
                 withdraw: Vec::new(),
             })
             .collect();
-        adoptions.extend(plan.withdraw.iter().map(|withdrawal| Adoption {
+        let (go, held) = self.let_go(plan)?;
+        adoptions.extend(go.iter().map(|withdrawal| Adoption {
             cluster: withdrawal.cluster.clone(),
             upserts: Vec::new(),
             withdraw: vec![(withdrawal.key.clone(), withdrawal.mode)],
         }));
         if adoptions.is_empty() {
-            return Ok(None);
+            return Ok(held);
         }
         let answers = self.store.adopt(binding, adoptions).await?;
+        self.lost(&go);
         Ok(answers
             .into_iter()
             .filter_map(|(_, answer)| answer.err())
             .find(|refusal| {
                 // Works of a cluster that joins later are planned when it joins; a revoked one holds nothing of ours.
                 !matches!(refusal, AdoptRefusal::NotEnrolled(_))
-            }))
+            })
+            .or(held))
     }
 }
 

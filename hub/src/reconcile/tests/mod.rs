@@ -4,6 +4,7 @@ mod cases;
 mod customizations;
 mod facts;
 mod failover;
+mod held;
 mod policies;
 mod reports;
 mod revoked;

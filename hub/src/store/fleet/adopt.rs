@@ -54,6 +54,16 @@ pub enum AdoptRefusal {
         /// What is over.
         cause: SetError,
     },
+    /// The change would take too much out of the fleet; the planner asks for nothing before it is confirmed.
+    #[error("{key} stays in {cluster}: with what else is deleted this is over the limit; check it, then `pinnace confirm {id}`")]
+    Held {
+        /// The cluster.
+        cluster: ClusterName,
+        /// The object.
+        key: ObjectKey,
+        /// What to confirm.
+        id: u32,
+    },
     /// The content is not what the entry says, or too large.
     #[error("content of {key} for {cluster} does not match its entry, or is larger than {limit} bytes")]
     Content {
