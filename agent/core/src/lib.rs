@@ -8,7 +8,7 @@
 //! | [`agent`] | all of it, wired together |
 //! | [`session`], [`intake`] | 12: bytes from the hub become a verified set, or a refusal with its reason |
 //! | [`engine`] with [`diff`], [`order`], [`pace`], [`decide`] | 14: desired × record × seen × now → next actions |
-//! | [`effective`], [`adoption`] | what an apply sends, and whose fields become ours first |
+//! | [`effective`], [`adoption`], [`collide`] | what an apply sends, whose fields become ours first, what is set right before |
 //! | [`guard`] | what the site lets a hub do |
 //! | [`election`], [`mirror`] | several agents of one cluster: who acts, and what they share |
 //! | [`report`] | 17: what the hub is told |
@@ -19,6 +19,7 @@ pub mod action;
 pub mod adoption;
 pub mod agent;
 pub mod chunks;
+pub mod collide;
 pub mod decide;
 pub mod diff;
 pub mod effective;

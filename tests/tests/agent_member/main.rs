@@ -5,6 +5,7 @@ mod bench;
 mod boot;
 mod carry;
 mod clock;
+mod drift;
 mod commands;
 mod disk;
 mod failures;
@@ -48,6 +49,18 @@ const STORIES: &[Story] = &[
     (
         "F38: a finished Job runs once",
         takeover::a_finished_job_runs_once,
+    ),
+    (
+        "F32, F94: what the API server normalises is no drift",
+        drift::what_the_api_server_normalises_is_no_drift,
+    ),
+    (
+        "F96: a renumbered port is set right",
+        drift::a_renumbered_port_is_set_right,
+    ),
+    (
+        "F36: what others added stays",
+        drift::what_others_added_stays_and_what_we_gave_up_goes,
     ),
     ("quota", failures::a_used_up_quota_is_named_and_delays_nobody),
     ("admission", failures::a_denial_is_named_with_its_policy),

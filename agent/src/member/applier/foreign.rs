@@ -2,6 +2,7 @@
 
 use agent_core::action::Outcome;
 use agent_core::adoption;
+use agent_core::collide;
 use agent_core::effective;
 use agent_core::guard::Verb;
 use agent_core::live::Live;
@@ -106,6 +107,29 @@ impl Applier {
             "an immutable field changes: it was deleted and is created anew".to_owned(),
             None,
         )
+    }
+
+    /// The API refused the object; where an entry of a keyed list stands in the way that others renumbered, it is set
+    /// right, and the apply is tried again.
+    pub(super) async fn untangle(
+        &self,
+        job: &Job<'_>,
+        error: ApiError,
+        desired: &Value,
+        observed: &Value,
+    ) -> Trouble {
+        let Some(patch) = collide::untangled(desired, observed) else {
+            return error.into();
+        };
+        match self.api.json_patch(&job.target, &patch).await {
+            Ok(_) => Trouble::Refused(
+                Reason::Pending,
+                format!("an entry that others renumbered is set right; trying again ({})", error.message),
+                None,
+            ),
+            // The first refusal says what is wrong.
+            Err(_) => error.into(),
+        }
     }
 
     pub(super) async fn conflict(&self, job: Job<'_>, observed: &Value, live: Option<Box<Live>>) -> Trouble {
