@@ -19,8 +19,8 @@ use shared::reason::Reason;
 use shared::set::DeleteMode;
 use shared::time::Millis;
 use shared::wire::{
-    ApplyState, Carried, Chunk, Export, Health, ObjectReport, Offer, TombstoneDone, TombstoneOutcome, Up, Want,
-    What, decode_export, encode_carried, encode_set,
+    ApplyState, Carried, Chunk, Export, Health, ObjectReport, Offer, TombstoneDone, TombstoneOutcome, Up,
+    Want, What, decode_export, encode_carried, encode_set,
 };
 
 use crate::identity;
@@ -39,8 +39,9 @@ pub fn import(data: &Path, file: &Path) -> Result<String> {
     let _lock = lock::take(data)?;
     let mut ledger = Ledger::open(data)?;
     let receipt = &enrolment.receipt.receipt;
-    let key = facts::sealing(&ledger)?
-        .context("this agent has no key for files yet: it gets one when it talks with its hub for the first time")?;
+    let key = facts::sealing(&ledger)?.context(
+        "this agent has no key for files yet: it gets one when it talks with its hub for the first time",
+    )?;
     let bytes = read(file, EXPORT_BYTES_MAX as u64 + HEADER)?;
     let export = decode_export(&bytes, &receipt.cluster, receipt.incarnation, &key)
         .map_err(|e| anyhow!("{}: {e}", e.reason()))
@@ -49,7 +50,8 @@ pub fn import(data: &Path, file: &Path) -> Result<String> {
     let mut ring = facts::ring(&ledger)?.unwrap_or_else(|| enrolment.ring.clone());
     let newest = ring.newest();
     for statement in &export.statements {
-        ring.learn(statement).map_err(|e| anyhow!("{}: {e}", e.reason()))?;
+        ring.learn(statement)
+            .map_err(|e| anyhow!("{}: {e}", e.reason()))?;
     }
     let held = ledger.held(&ring)?;
     let (held, known) = held.map_or((None, Default::default()), |h| (Some(h.held), h.facts));
@@ -110,9 +112,12 @@ fn answer(want: &Want, export: &Export) -> Result<Chunk> {
     let (whole, descriptor) = match want.what {
         What::Set(_) => (std::borrow::Cow::Owned(encode_set(&export.set)), None),
         What::Content(digest) => {
-            let found = export.contents.iter().find(|(d, _)| d.descriptor.digest == digest);
-            let (signed, bytes) =
-                found.with_context(|| format!("{}: content {digest} is not in the file", Reason::Malformed))?;
+            let found = export
+                .contents
+                .iter()
+                .find(|(d, _)| d.descriptor.digest == digest);
+            let (signed, bytes) = found
+                .with_context(|| format!("{}: content {digest} is not in the file", Reason::Malformed))?;
             let descriptor = (signed.descriptor.key_number, signed.signature);
             (std::borrow::Cow::Borrowed(bytes.as_slice()), Some(descriptor))
         }
@@ -127,7 +132,10 @@ fn answer(want: &Want, export: &Export) -> Result<Chunk> {
         encoding: Encoding::Raw,
         length: u32::try_from(whole.len())?,
         descriptor: descriptor.filter(|_| offset == 0),
-        bytes: part.get(..part.len().min(CHUNK_BYTES_MAX)).unwrap_or(part).to_vec(),
+        bytes: part
+            .get(..part.len().min(CHUNK_BYTES_MAX))
+            .unwrap_or(part)
+            .to_vec(),
     })
 }
 
@@ -229,7 +237,11 @@ fn read(file: &Path, limit: u64) -> Result<Vec<u8>> {
         .read_to_end(&mut bytes)
         .with_context(what)?;
     if bytes.len() as u64 > limit {
-        bail!("{}: {} has more than {limit} bytes", Reason::OverLimit, file.display());
+        bail!(
+            "{}: {} has more than {limit} bytes",
+            Reason::OverLimit,
+            file.display()
+        );
     }
     Ok(bytes)
 }

@@ -376,16 +376,34 @@ fn story(site: &mut Site) -> Result<()> {
     site.edit("two", "by-hand")?;
     wait::until("the edit is in a set", AGREE, || {
         let now = site.export(&set).map_err(|e| e.to_string())?;
-        if now > before { Ok(()) } else { Err(format!("set {now}")) }
+        if now > before {
+            Ok(())
+        } else {
+            Err(format!("set {now}"))
+        }
     })?;
     site.replicas[fourth].process.take().context("it runs")?.stop()?;
-    let output = site.command(&words("import", &set), &site.replicas[fourth])?.output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = site
+        .command(&words("import", &set), &site.replicas[fourth])?
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     site.start(fourth, &[])?;
     site.wait_config("two", "by-hand")?;
-    let output = site.command(&words("export", &receipt), &site.replicas[fourth])?.output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = site.hub.pinnace(&["cluster", "receipt", "shop", &path(&receipt)])?;
+    let output = site
+        .command(&words("export", &receipt), &site.replicas[fourth])?
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let said = site
+        .hub
+        .pinnace(&["cluster", "receipt", "shop", &path(&receipt)])?;
     ensure!(said.contains("objects are reported"), "{said}");
     let mut forged = std::fs::read(&receipt)?;
     let last = forged.len() - 1;
@@ -393,7 +411,9 @@ fn story(site: &mut Site) -> Result<()> {
     std::fs::write(&receipt, forged)?;
     let refused = site.hub.pinnace(&["cluster", "receipt", "shop", &path(&receipt)]);
     ensure!(
-        refused.as_ref().is_err_and(|e| e.to_string().contains("BadSignature")),
+        refused
+            .as_ref()
+            .is_err_and(|e| e.to_string().contains("BadSignature")),
         "{refused:?}"
     );
     site.member.proxy().set(Line::Open)?;

@@ -42,7 +42,8 @@ fn walk(desired: &Value, observed: &Value, path: String, operations: &mut Vec<Va
                     // Where the wanted key is there under another name, moving it would make two of it.
                     Some(key) if have.iter().all(|other| other.get(*key) != wanted.get(*key)) => {
                         let value = wanted.get(*key).cloned();
-                        operations.push(json!({"op": "replace", "path": format!("{path}/{key}"), "value": value}));
+                        operations
+                            .push(json!({"op": "replace", "path": format!("{path}/{key}"), "value": value}));
                     }
                     Some(_) => {}
                     None => walk(wanted, item, path, operations),
@@ -65,11 +66,14 @@ mod tests {
     #[test]
     fn a_named_port_gets_its_number_back_in_place() {
         let want = pod(json!([{"name": "http", "containerPort": 80}]));
-        let have = pod(json!([{"name": "extra", "containerPort": 9}, {"name": "http", "containerPort": 8080}]));
+        let have =
+            pod(json!([{"name": "extra", "containerPort": 9}, {"name": "http", "containerPort": 8080}]));
         assert_eq!(
             untangled(&want, &have),
-            Some(json!([{"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
-                {"op": "replace", "path": "/spec/template/spec/containers/1/ports/1/containerPort", "value": 80}]))
+            Some(
+                json!([{"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+                {"op": "replace", "path": "/spec/template/spec/containers/1/ports/1/containerPort", "value": 80}])
+            )
         );
     }
 

@@ -126,10 +126,16 @@ mod tests {
             let asked = p.fail_asked(Reason::MemberOverloaded, random, Some(Millis(20_000)));
             assert!((20_000..=25_000).contains(&asked.0), "{asked:?}");
             let day = p.fail_asked(Reason::MemberOverloaded, random, Some(Millis(86_400_000)));
-            assert!(day.0 <= RETRY_AFTER_CEILING.0 * 5 / 4, "a wrong header stops nobody for a day: {day:?}");
+            assert!(
+                day.0 <= RETRY_AFTER_CEILING.0 * 5 / 4,
+                "a wrong header stops nobody for a day: {day:?}"
+            );
         }
         let mut p = Pace::default();
-        let long = (0..9).map(|_| p.fail(Reason::MemberOverloaded, 0)).max().unwrap_or_default();
+        let long = (0..9)
+            .map(|_| p.fail(Reason::MemberOverloaded, 0))
+            .max()
+            .unwrap_or_default();
         let asked = p.fail_asked(Reason::MemberOverloaded, 0, Some(Millis(1_000)));
         assert!(asked >= long, "our own pace is the least: {asked:?}");
     }

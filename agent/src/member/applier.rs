@@ -481,7 +481,9 @@ impl Applier {
             Err(e) if e.reason == Reason::ImmutableField => {
                 return Err(self.immutable(&job, e, observed).await);
             }
-            Err(e) if e.reason == Reason::Invalid => return Err(self.untangle(&job, e, &send, observed).await),
+            Err(e) if e.reason == Reason::Invalid => {
+                return Err(self.untangle(&job, e, &send, observed).await);
+            }
             other => other?,
         };
         crash::point("apply-record");

@@ -73,8 +73,7 @@ fn bench(answers: Vec<(u16, Value)>) -> Bench {
             if status == 429 {
                 response = response.header("Retry-After", "17");
             }
-            let response = response
-                .body(Body::from(answer.to_string().into_bytes()));
+            let response = response.body(Body::from(answer.to_string().into_bytes()));
             Ok::<_, tower::BoxError>(response?)
         }
     });

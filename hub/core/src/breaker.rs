@@ -191,7 +191,9 @@ impl Breaker {
     /// One change is one id: what is held within the window of another belongs to it.
     fn hold(&mut self, loss: Loss, now: Millis) -> u32 {
         let open = self.held.iter_mut().next_back();
-        if let Some((id, held)) = open.filter(|(_, h)| now.since(h.since) <= WINDOW.0 && h.losses.len() < HELD_MAX) {
+        if let Some((id, held)) =
+            open.filter(|(_, h)| now.since(h.since) <= WINDOW.0 && h.losses.len() < HELD_MAX)
+        {
             held.losses.insert(loss);
             return *id;
         }
@@ -244,7 +246,10 @@ mod tests {
         let mut breaker = Breaker::new(Limits::default(), 0);
         for n in 0..count {
             let l = loss("shop", kind, n);
-            if breaker.weigh(&l, sizes(entries - n as u64), Millis(n as u64)).is_err() {
+            if breaker
+                .weigh(&l, sizes(entries - n as u64), Millis(n as u64))
+                .is_err()
+            {
                 return n;
             }
             breaker.handle_lost(&l, Millis(n as u64));
@@ -254,11 +259,23 @@ mod tests {
 
     #[test]
     fn both_numbers_must_be_exceeded() {
-        assert_eq!(passes("ConfigMap", 50, 50), 20, "more than 20, and that is more than a fifth");
+        assert_eq!(
+            passes("ConfigMap", 50, 50),
+            20,
+            "more than 20, and that is more than a fifth"
+        );
         assert_eq!(passes("ConfigMap", 1_000, 500), 200, "a fifth of many");
         assert_eq!(passes("ConfigMap", 15, 15), 15, "all of few");
-        assert_eq!(passes("Namespace", 50, 5), 2, "what takes more with it weighs ten");
-        assert_eq!(passes("ResourceInterpreterCustomization", 50, 50), 50, "scripts weigh nothing");
+        assert_eq!(
+            passes("Namespace", 50, 5),
+            2,
+            "what takes more with it weighs ten"
+        );
+        assert_eq!(
+            passes("ResourceInterpreterCustomization", 50, 50),
+            50,
+            "scripts weigh nothing"
+        );
     }
 
     #[test]
@@ -271,21 +288,36 @@ mod tests {
         let id = breaker.weigh(&one, sizes(30), Millis(1)).unwrap_err();
         assert_eq!(id, 8);
         let two = loss("shop", "ConfigMap", 21);
-        assert_eq!(breaker.weigh(&two, sizes(30), Millis(2)), Err(id), "the same change");
-        assert_eq!(breaker.weigh(&one, sizes(30), Millis(WINDOW.0 + 9)), Err(id), "it waits for a person, not for time");
+        assert_eq!(
+            breaker.weigh(&two, sizes(30), Millis(2)),
+            Err(id),
+            "the same change"
+        );
+        assert_eq!(
+            breaker.weigh(&one, sizes(30), Millis(WINDOW.0 + 9)),
+            Err(id),
+            "it waits for a person, not for time"
+        );
         breaker.handle_kept(&two);
         assert_eq!(breaker.confirm(id).unwrap(), BTreeSet::from([one.clone()]));
         assert_eq!(breaker.confirm(id), None);
         assert_eq!(breaker.weigh(&one, sizes(30), Millis(3)), Ok(()));
         breaker.handle_lost(&one, Millis(3));
-        assert_eq!(breaker.weigh(&two, sizes(30), Millis(WINDOW.0 + 10)), Ok(()), "the window is over");
+        assert_eq!(
+            breaker.weigh(&two, sizes(30), Millis(WINDOW.0 + 10)),
+            Ok(()),
+            "the window is over"
+        );
     }
 
     #[test]
     fn many_clusters_at_once_are_held_too() {
         let limits = Limits::default();
         let mut breaker = Breaker::new(limits, 0);
-        let fleet = Sizes { entries: 500, clusters: 40 };
+        let fleet = Sizes {
+            entries: 500,
+            clusters: 40,
+        };
         let mut passed = 0;
         for n in 0..40 {
             let l = loss(&format!("c{n}"), "ConfigMap", 0);
@@ -296,7 +328,11 @@ mod tests {
         }
         assert_eq!(passed, 10);
         assert_eq!(breaker.held().values().map(|h| h.losses.len()).sum::<usize>(), 30);
-        let none = Limits { entries: 0, clusters: 0, ..limits };
+        let none = Limits {
+            entries: 0,
+            clusters: 0,
+            ..limits
+        };
         let mut off = Breaker::new(none, 0);
         for n in 0..500 {
             let l = loss(&format!("c{n}"), "Namespace", 0);

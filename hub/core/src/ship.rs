@@ -622,7 +622,12 @@ impl Ship {
         };
         let head = asking.head().head.clone();
         let ours = self.current.as_ref().map(|c| (c.sequence, Arc::clone(&c.set)));
-        let push = PushHub::decide(&head, &held, ours.as_ref().map(|(s, set)| (*s, set.as_ref())), winner);
+        let push = PushHub::decide(
+            &head,
+            &held,
+            ours.as_ref().map(|(s, set)| (*s, set.as_ref())),
+            winner,
+        );
         let record = HeadRecord {
             sequence: head.sequence,
             digest: head.digest,

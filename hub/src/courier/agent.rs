@@ -277,7 +277,11 @@ impl Agent {
                 self.look().await?;
                 Ok(self.shipped)
             }
-            _ => match store.push_hub(&self.cluster, winner).await.map_err(Halt::Rebuild)? {
+            _ => match store
+                .push_hub(&self.cluster, winner)
+                .await
+                .map_err(Halt::Rebuild)?
+            {
                 Ok(sequence) => Ok(sequence),
                 Err(refusal) => Err(refusal.to_string()),
             },

@@ -431,7 +431,10 @@ async fn a_hub_that_forgot_everything_asks_before_it_ships() {
     };
     assert_eq!(ask.what, What::Set(Sequence(7)));
     assert!(
-        hub.courier.push_hub(&shop(), hub_core::ship::Winner::Hub).await.is_err(),
+        hub.courier
+            .push_hub(&shop(), hub_core::ship::Winner::Hub)
+            .await
+            .is_err(),
         "what the member holds is not known yet"
     );
     let bytes = encode_set(&held);
@@ -459,7 +462,11 @@ async fn a_hub_that_forgot_everything_asks_before_it_ships() {
         }
     };
     timeout(WAIT, fetched).await.expect("the held set is stored");
-    let sequence = hub.courier.push_hub(&shop(), hub_core::ship::Winner::Hub).await.unwrap();
+    let sequence = hub
+        .courier
+        .push_hub(&shop(), hub_core::ship::Winner::Hub)
+        .await
+        .unwrap();
     assert!(sequence > Sequence(7), "above both sides");
     let Down::Offer(offer) = agent.hear(&mut hub).await else {
         panic!("no offer")

@@ -27,7 +27,10 @@ fn internal(error: impl std::fmt::Display) -> Refused {
 }
 
 /// The newest set of a cluster as a file. It counts as published from now on: what is in it leaves tombstones.
-pub(super) async fn export(State(fleet): State<Arc<Fleet>>, Path(name): Path<String>) -> Answer<Json<Parcel>> {
+pub(super) async fn export(
+    State(fleet): State<Arc<Fleet>>,
+    Path(name): Path<String>,
+) -> Answer<Json<Parcel>> {
     let cluster = cluster_name(&name)?;
     known(&fleet.store, &cluster)?;
     let store = &fleet.store;
@@ -40,7 +43,10 @@ pub(super) async fn export(State(fleet): State<Arc<Fleet>>, Path(name): Path<Str
         return Err(refused(Reason::Conflict, why));
     }
     let Some(current) = store.current_set(&cluster).map_err(internal)? else {
-        return Err(refused(Reason::NotFound, format!("cluster {cluster} has no set yet")));
+        return Err(refused(
+            Reason::NotFound,
+            format!("cluster {cluster} has no set yet"),
+        ));
     };
     let mut contents = Vec::new();
     let digests: BTreeSet<_> = current.set.entries().iter().map(|e| e.digest).collect();
@@ -71,7 +77,11 @@ pub(super) async fn export(State(fleet): State<Arc<Fleet>>, Path(name): Path<Str
     let key = store.sealing_key(&cluster, enrolment.incarnation);
     let file = encode_export(&export, &key, nonce)
         .map_err(|e| refused(Reason::RequestEntityTooLarge, format!("{}: {e}", e.reason())))?;
-    if !store.mark_published(&cluster, current.sequence).await.map_err(internal)? {
+    if !store
+        .mark_published(&cluster, current.sequence)
+        .await
+        .map_err(internal)?
+    {
         return Err(refused(Reason::Conflict, "the set changed meanwhile; try again"));
     }
     Ok(Json(Parcel {
@@ -91,7 +101,10 @@ pub(super) async fn receipt(
     known(&fleet.store, &cluster)?;
     let enrolment = fleet.store.enrolment(&cluster).map_err(internal)?;
     let Some(enrolment) = enrolment else {
-        return Err(refused(Reason::NotFound, format!("no cluster {cluster} has joined this hub")));
+        return Err(refused(
+            Reason::NotFound,
+            format!("no cluster {cluster} has joined this hub"),
+        ));
     };
     let bytes = STANDARD
         .decode(&parcel.file)
@@ -99,7 +112,12 @@ pub(super) async fn receipt(
     let carried = decode_carried(&bytes, &cluster, enrolment.incarnation, &enrolment.identity)
         .map_err(|e| refused(Reason::Invalid, format!("{}: {e}", e.reason())))?;
     let (sequence, objects) = (carried.sequence, carried.objects.len());
-    match fleet.store.take_carried(carried, clock::wall()).await.map_err(internal)? {
+    match fleet
+        .store
+        .take_carried(carried, clock::wall())
+        .await
+        .map_err(internal)?
+    {
         Ok(()) => Ok(done(format!(
             "cluster {cluster} has set {sequence}; {objects} objects are reported"
         ))),

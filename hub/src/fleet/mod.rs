@@ -243,7 +243,9 @@ async fn reconcile_cluster(
     match fleet.courier.push_hub(&cluster, winner).await {
         Ok(sequence) => Ok(done(match winner {
             Winner::Hub => format!("the hub wins; set {sequence} goes to cluster {cluster}"),
-            Winner::Member => format!("the member keeps what it has; set {sequence} goes to cluster {cluster}"),
+            Winner::Member => {
+                format!("the member keeps what it has; set {sequence} goes to cluster {cluster}")
+            }
         })),
         Err(why) => Err(Refused::new(Reason::Conflict, why)),
     }

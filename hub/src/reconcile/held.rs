@@ -99,7 +99,11 @@ impl Reconciler {
             .map(|(id, held)| HeldChange {
                 id: *id,
                 age_seconds: now.since(held.since) / 1_000,
-                losses: held.losses.iter().map(|l| format!("{}: {}", l.cluster, l.key)).collect(),
+                losses: held
+                    .losses
+                    .iter()
+                    .map(|l| format!("{}: {}", l.cluster, l.key))
+                    .collect(),
             })
             .collect()
     }

@@ -62,7 +62,9 @@ pub enum CarriedError {
     #[error("the receipt is not signed by the agent of this cluster")]
     Unsigned,
     /// More than a file may hold.
-    #[error("the set and its contents are more than {EXPORT_BYTES_MAX} bytes compressed, or {EXPORT_PLAIN_BYTES_MAX} unpacked")]
+    #[error(
+        "the set and its contents are more than {EXPORT_BYTES_MAX} bytes compressed, or {EXPORT_PLAIN_BYTES_MAX} unpacked"
+    )]
     TooLarge,
     /// What was sealed cannot be unpacked.
     #[error("the file cannot be unpacked: {0}")]
@@ -133,7 +135,8 @@ struct Content {
 
 fn cipher(key: &SealingKey) -> LessSafeKey {
     LessSafeKey::new(
-        UnboundKey::new(&CHACHA20_POLY1305, &key.0).expect("the cipher takes keys of 32 bytes, which this is"),
+        UnboundKey::new(&CHACHA20_POLY1305, &key.0)
+            .expect("the cipher takes keys of 32 bytes, which this is"),
     )
 }
 
@@ -278,7 +281,11 @@ pub fn decode_carried(
     identity: &PublicKey,
 ) -> Result<Carried, CarriedError> {
     let signed: SignedCarried = from_postcard(expect(bytes, Kind::Carried)?, "receipt")?;
-    if !verifies(identity, receipt_layout(&signed.body).as_slice(), &signed.signature) {
+    if !verifies(
+        identity,
+        receipt_layout(&signed.body).as_slice(),
+        &signed.signature,
+    ) {
         return Err(CarriedError::Unsigned);
     }
     let carried: Carried = from_postcard(&signed.body, "inside of a receipt")?;
@@ -353,7 +360,10 @@ mod tests {
 
     #[test]
     fn receipts_are_signed_by_the_agent_for_its_cluster() {
-        let (ours, theirs) = (SigningKey::from_seed(&[5; 32]).unwrap(), SigningKey::from_seed(&[6; 32]).unwrap());
+        let (ours, theirs) = (
+            SigningKey::from_seed(&[5; 32]).unwrap(),
+            SigningKey::from_seed(&[6; 32]).unwrap(),
+        );
         let carried = Carried {
             cluster: shop(),
             incarnation: Incarnation([2; 16]),

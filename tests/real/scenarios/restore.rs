@@ -61,7 +61,11 @@ pub(crate) fn a_restored_hub_touches_nothing(world: &mut World) -> Result<()> {
     // The person decides: the hub wins, but in the last one nothing is to be deleted. Then they follow the hub again.
     let keeps = clusters.len() - 1;
     for (site, cluster) in clusters.iter().enumerate() {
-        let how = if site == keeps { "--keep-member" } else { "--push-hub" };
+        let how = if site == keeps {
+            "--keep-member"
+        } else {
+            "--push-hub"
+        };
         world.fleet.hub.pinnace(&["cluster", "reconcile", cluster, how])?;
     }
     for site in 0..3 {
@@ -91,13 +95,19 @@ pub(crate) fn a_restored_hub_touches_nothing(world: &mut World) -> Result<()> {
         for key in unknown.keys().filter(|key| key.starts_with("configmaps/crash-")) {
             let name = key.trim_start_matches("configmaps/");
             if site == keeps {
-                world
-                    .fleet
-                    .wait_member(site, "configmap", &world.namespace, name, |object| match object {
-                        Some(o) if o["metadata"]["labels"]["fleet.pinnace.dev/managed-by"].is_null() => Ok(()),
+                world.fleet.wait_member(
+                    site,
+                    "configmap",
+                    &world.namespace,
+                    name,
+                    |object| match object {
+                        Some(o) if o["metadata"]["labels"]["fleet.pinnace.dev/managed-by"].is_null() => {
+                            Ok(())
+                        }
                         Some(_) => Err("still managed".into()),
                         None => Err("deleted".into()),
-                    })?;
+                    },
+                )?;
             } else {
                 world.fleet.wait_gone(site, "configmap", &world.namespace, name)?;
             }

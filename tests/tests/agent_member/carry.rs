@@ -22,7 +22,10 @@ fn file(held: &Held, contents: &[Content], keys: &HubKeys, to: &Path) -> Result<
         head: held.head.clone(),
         statements: keys.ring().statements().cloned().collect(),
         set: held.set.clone(),
-        contents: contents.iter().map(|c| (c.descriptor.clone(), c.bytes.clone())).collect(),
+        contents: contents
+            .iter()
+            .map(|c| (c.descriptor.clone(), c.bytes.clone()))
+            .collect(),
     };
     let bytes = encode_export(&export, &KEY, [1; 12])?;
     std::fs::write(to, &bytes)?;
@@ -32,16 +35,22 @@ fn file(held: &Held, contents: &[Content], keys: &HubKeys, to: &Path) -> Result<
 /// Red if `carry::import` committed before the intake had verified, or answered for it.
 pub(super) fn a_set_from_a_file_is_taken_as_from_the_wire(bench: &mut Bench) -> Result<()> {
     bench.run(&[wanted(namespace("shop")), wanted(config("by-hand", "1"))], &[])?;
-    bench.see("configmap", "shop", "by-hand", |o| equal(&o["data"]["a"], &json!("1")))?;
+    bench.see("configmap", "shop", "by-hand", |o| {
+        equal(&o["data"]["a"], &json!("1"))
+    })?;
     let folder = bench.data.parent().context("a folder")?.to_owned();
     let (good, other, receipt) = (folder.join("set"), folder.join("other"), folder.join("receipt"));
     let path = |p: &Path| p.display().to_string();
-    let (old, old_contents) = bench.next_set(&[wanted(namespace("shop")), wanted(config("by-hand", "2"))], &[])?;
+    let (old, old_contents) =
+        bench.next_set(&[wanted(namespace("shop")), wanted(config("by-hand", "2"))], &[])?;
     let wants = [wanted(namespace("shop")), wanted(config("by-hand", "3"))];
     let (new, contents) = bench.next_set(&wants, &[])?;
     let bytes = file(&new, &contents, &bench.keys, &good)?;
     let refused = bench.agent_refuses(&["import", &path(&good)])?;
-    ensure!(refused.contains("stop it first"), "beside a running agent: {refused}");
+    ensure!(
+        refused.contains("stop it first"),
+        "beside a running agent: {refused}"
+    );
     bench.stop()?;
     let refused = bench.agent_refuses(&["import", &path(&good)])?;
     ensure!(refused.contains("no key for files yet"), "{refused}");
@@ -66,7 +75,10 @@ pub(super) fn a_set_from_a_file_is_taken_as_from_the_wire(bench: &mut Bench) -> 
         .iter()
         .map(|c| {
             let descriptor = Descriptor::sign(&c.bytes, &forger)?;
-            Ok(Content { descriptor, bytes: c.bytes.clone() })
+            Ok(Content {
+                descriptor,
+                bytes: c.bytes.clone(),
+            })
         })
         .collect::<Result<_>>()?;
     // With our own statements, so that the forged head is what is looked at.
@@ -86,7 +98,10 @@ pub(super) fn a_set_from_a_file_is_taken_as_from_the_wire(bench: &mut Bench) -> 
     let refused = bench.agent_refuses(&["import", &path(&other)])?;
     ensure!(refused.contains("Malformed"), "{refused}");
     let status = bench.status()?;
-    ensure!(status["sequence"] == bench.sequence - 2, "something was taken: {status}");
+    ensure!(
+        status["sequence"] == bench.sequence - 2,
+        "something was taken: {status}"
+    );
 
     let said = bench.agent_says(&["import", &path(&good)])?;
     ensure!(said.contains("is accepted"), "{said}");
@@ -95,7 +110,9 @@ pub(super) fn a_set_from_a_file_is_taken_as_from_the_wire(bench: &mut Bench) -> 
     let refused = bench.agent_refuses(&["import", &path(&other)])?;
     ensure!(refused.contains("StaleSequence"), "{refused}");
     bench.start(&[])?;
-    bench.see("configmap", "shop", "by-hand", |o| equal(&o["data"]["a"], &json!("3")))?;
+    bench.see("configmap", "shop", "by-hand", |o| {
+        equal(&o["data"]["a"], &json!("3"))
+    })?;
     bench.no_problem("ConfigMap shop/by-hand")?;
 
     // Beside the running agent.
@@ -108,8 +125,15 @@ pub(super) fn a_set_from_a_file_is_taken_as_from_the_wire(bench: &mut Bench) -> 
         let carried = decode_carried(&bytes, &shop, Incarnation([3; 16]), &bench.identity())
             .map_err(|e| e.to_string())?;
         let applied = carried.objects.iter().all(|o| o.applied == ApplyState::Applied);
-        if applied { Ok(carried) } else { Err(format!("{:?}", carried.objects)) }
+        if applied {
+            Ok(carried)
+        } else {
+            Err(format!("{:?}", carried.objects))
+        }
     })?;
-    ensure!(carried.sequence == new.head.head.sequence && carried.objects.len() == 2, "{carried:?}");
+    ensure!(
+        carried.sequence == new.head.head.sequence && carried.objects.len() == 2,
+        "{carried:?}"
+    );
     Ok(())
 }

@@ -35,7 +35,14 @@ pub(super) fn what_the_api_server_normalises_is_no_drift(bench: &mut Bench) -> R
         equal(&claim["spec"]["volumeMode"], &json!("Filesystem")).map(|()| o.clone())
     })?;
     // Somebody touches it, so that it is read again.
-    bench.kubectl.run(&["-n", "shop", "annotate", "statefulset", "store", "example.org/seen=1"])?;
+    bench.kubectl.run(&[
+        "-n",
+        "shop",
+        "annotate",
+        "statefulset",
+        "store",
+        "example.org/seen=1",
+    ])?;
     wait::throughout("nothing is repaired", QUIET, || {
         let status = bench.status().map_err(|e| e.to_string())?;
         let journal = status["journal"].as_array().cloned().unwrap_or_default();
@@ -45,7 +52,10 @@ pub(super) fn what_the_api_server_normalises_is_no_drift(bench: &mut Bench) -> R
         repaired.map_or(Ok(()), |line| Err(line.to_string()))
     })?;
     let after = bench.see("statefulset", "shop", "store", |o| Ok(o.clone()))?;
-    ensure!(after["metadata"]["generation"] == first["metadata"]["generation"], "it was written again");
+    ensure!(
+        after["metadata"]["generation"] == first["metadata"]["generation"],
+        "it was written again"
+    );
     Ok(())
 }
 
@@ -58,16 +68,36 @@ pub(super) fn a_renumbered_port_is_set_right(bench: &mut Bench) -> Result<()> {
     bench.run(&wants, &[])?;
     let ports = "/spec/template/spec/containers/0/ports";
     bench.see("deployment", "shop", "ported", |o| {
-        equal(&o.pointer(ports).cloned().unwrap_or_default()[0]["containerPort"], &json!(80))
+        equal(
+            &o.pointer(ports).cloned().unwrap_or_default()[0]["containerPort"],
+            &json!(80),
+        )
     })?;
     let patch = format!(r#"[{{"op": "replace", "path": "{ports}/0/containerPort", "value": 8080}}]"#);
     bench.kubectl.run(&[
-        "-n", "shop", "patch", "deployment", "ported", "--field-manager=rival", "--type=json", "-p", &patch,
+        "-n",
+        "shop",
+        "patch",
+        "deployment",
+        "ported",
+        "--field-manager=rival",
+        "--type=json",
+        "-p",
+        &patch,
     ])?;
     bench.see("deployment", "shop", "ported", |o| {
         let found = o.pointer(ports).cloned().unwrap_or_default();
-        let numbers: Vec<&Value> = found.as_array().into_iter().flatten().map(|p| &p["containerPort"]).collect();
-        if numbers == [&json!(80)] { Ok(()) } else { Err(found.to_string()) }
+        let numbers: Vec<&Value> = found
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|p| &p["containerPort"])
+            .collect();
+        if numbers == [&json!(80)] {
+            Ok(())
+        } else {
+            Err(found.to_string())
+        }
     })?;
     bench.no_problem("Deployment.apps shop/ported")
 }
@@ -77,9 +107,20 @@ pub(super) fn what_others_added_stays_and_what_we_gave_up_goes(bench: &mut Bench
     let mut before = config("mixed", "1");
     before["data"]["given-up"] = json!("x");
     bench.run(&[wanted(namespace("shop")), wanted(before)], &[])?;
-    bench.see("configmap", "shop", "mixed", |o| equal(&o["data"]["given-up"], &json!("x")))?;
+    bench.see("configmap", "shop", "mixed", |o| {
+        equal(&o["data"]["given-up"], &json!("x"))
+    })?;
     let patch = r#"{"data":{"theirs":"y"},"metadata":{"labels":{"theirs":"z"}}}"#;
-    bench.kubectl.run(&["-n", "shop", "patch", "configmap", "mixed", "--type=merge", "-p", patch])?;
+    bench.kubectl.run(&[
+        "-n",
+        "shop",
+        "patch",
+        "configmap",
+        "mixed",
+        "--type=merge",
+        "-p",
+        patch,
+    ])?;
     bench.run(&[wanted(namespace("shop")), wanted(config("mixed", "2"))], &[])?;
     bench.see("configmap", "shop", "mixed", |o| {
         equal(&o["data"], &json!({"a": "2", "theirs": "y"}))?;

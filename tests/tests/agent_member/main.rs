@@ -5,9 +5,9 @@ mod bench;
 mod boot;
 mod carry;
 mod clock;
-mod drift;
 mod commands;
 mod disk;
+mod drift;
 mod failures;
 mod takeover;
 
@@ -94,7 +94,10 @@ const STORIES: &[Story] = &[
     ("torn ledger", disk::a_torn_ledger_loses_no_object),
     ("damaged ledger", disk::a_damaged_ledger_is_set_aside),
     ("doctor", commands::doctor_finds_what_is_wrong),
-    ("sets in files", carry::a_set_from_a_file_is_taken_as_from_the_wire),
+    (
+        "sets in files",
+        carry::a_set_from_a_file_is_taken_as_from_the_wire,
+    ),
     ("another cluster", boot::another_cluster_is_left_alone),
     ("rebind", commands::rebind_accepts_another_cluster),
     ("leave", commands::leave_keeps_the_workloads),

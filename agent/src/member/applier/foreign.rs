@@ -124,7 +124,10 @@ impl Applier {
         match self.api.json_patch(&job.target, &patch).await {
             Ok(_) => Trouble::Refused(
                 Reason::Pending,
-                format!("an entry that others renumbered is set right; trying again ({})", error.message),
+                format!(
+                    "an entry that others renumbered is set right; trying again ({})",
+                    error.message
+                ),
                 None,
             ),
             // The first refusal says what is wrong.

@@ -55,7 +55,9 @@ pub enum AdoptRefusal {
         cause: SetError,
     },
     /// The change would take too much out of the fleet; the planner asks for nothing before it is confirmed.
-    #[error("{key} stays in {cluster}: with what else is deleted this is over the limit; check it, then `pinnace confirm {id}`")]
+    #[error(
+        "{key} stays in {cluster}: with what else is deleted this is over the limit; check it, then `pinnace confirm {id}`"
+    )]
     Held {
         /// The cluster.
         cluster: ClusterName,

@@ -548,7 +548,14 @@ async fn the_hub_that_went_back_moves_above_both_sides() {
     };
     store.hold(&a, Some(held.clone())).await.unwrap();
     assert_eq!(store.held(&a).unwrap(), Some(held));
-    assert_eq!(store.push_hub(&a, hub_core::ship::Winner::Hub).await.unwrap().unwrap(), Sequence(41));
+    assert_eq!(
+        store
+            .push_hub(&a, hub_core::ship::Winner::Hub)
+            .await
+            .unwrap()
+            .unwrap(),
+        Sequence(41)
+    );
     assert_eq!(store.held(&a).unwrap(), None);
     let set = store.current_set(&a).unwrap().unwrap();
     assert_eq!(
@@ -664,21 +671,41 @@ async fn receipts_from_files_count_once_and_never_backwards() {
             .collect(),
     };
     let refused = store.take_carried(carried(&first, 1), NOW).await.unwrap();
-    assert!(matches!(refused, Err(CarriedRefusal::UnknownSet(_))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(CarriedRefusal::UnknownSet(_))),
+        "{refused:?}"
+    );
     assert!(store.mark_published(&a, first.sequence).await.unwrap());
-    store.take_carried(carried(&first, 5), NOW).await.unwrap().unwrap();
+    store
+        .take_carried(carried(&first, 5), NOW)
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(store.current_set(&a).unwrap().unwrap().acked, first.sequence);
     let refused = store.take_carried(carried(&first, 4), NOW).await.unwrap();
-    assert!(matches!(refused, Err(CarriedRefusal::Older { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(CarriedRefusal::Older { .. })),
+        "{refused:?}"
+    );
     adopt(&store, "x", take("a", &["y"])).await;
     let second = store.current_set(&a).unwrap().unwrap();
     assert_eq!(second.set.tombstones().len(), 1);
     assert!(store.mark_published(&a, second.sequence).await.unwrap());
-    store.take_carried(carried(&second, 6), NOW).await.unwrap().unwrap();
+    store
+        .take_carried(carried(&second, 6), NOW)
+        .await
+        .unwrap()
+        .unwrap();
     let refused = store.take_carried(carried(&first, 7), NOW).await.unwrap();
-    assert!(matches!(refused, Err(CarriedRefusal::Older { .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(CarriedRefusal::Older { .. })),
+        "{refused:?}"
+    );
     let left = store.current_set(&a).unwrap().unwrap();
-    assert!(left.set.tombstones().is_empty(), "a tombstone that is carried out ends");
+    assert!(
+        left.set.tombstones().is_empty(),
+        "a tombstone that is carried out ends"
+    );
 }
 
 #[tokio::test]
