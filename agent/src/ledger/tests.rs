@@ -243,7 +243,7 @@ fn rows_that_others_share_replace_those_they_speak_of() {
     let shared = agent_core::mirror::Rows::from([(intent.key.clone(), row.clone())]);
     ledger.replace_rows(&shared, |key| key.name != "stays").unwrap();
     assert_eq!(ledger.records().unwrap(), [record("stays")]);
-    assert_eq!(ledger.intents().unwrap(), [intent.clone()]);
+    assert_eq!(ledger.intents().unwrap(), std::slice::from_ref(&intent));
     assert_eq!(ledger.row(&intent.key).unwrap(), row);
     assert_eq!(
         ledger.row(&record("stays").key).unwrap().record,

@@ -5,7 +5,7 @@ use shared::reason::Reason;
 
 use super::shell::{Fatal, Shell};
 use crate::crash;
-use crate::ledger::LedgerError;
+use crate::ledger::{LedgerError, facts};
 use crate::link::LinkCommand;
 use crate::replica::Trouble;
 
@@ -89,7 +89,15 @@ impl Shell {
                 }
             }
             Effect::Reported(_) | Effect::Forgotten | Effect::Joined(_) | Effect::JoinRefused { .. } => {}
-            Effect::SealingKey(key) => facts::put_sealing(&self.ledger.borrow(), &key)?,
+            Effect::SealingKey(key) => {
+                let kept = facts::put_sealing(&self.ledger.borrow(), &key);
+                // It is told again with the next welcome.
+                if let Err(e) = kept
+                    && !e.is_disk_full()
+                {
+                    return Err(e.into());
+                }
+            }
             Effect::Revoked(reason) => {
                 tracing::error!(%reason, "the enrolment was revoked; the workloads stay, the agent only keeps them");
                 self.send(LinkCommand::Stop);

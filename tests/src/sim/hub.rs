@@ -588,6 +588,10 @@ fn trace_down(cluster: usize, down: &Down, scene: &mut Scene<'_>) {
         Down::ReportAck(a) => scene
             .trace
             .note(now, format_args!("{cluster} < report ack {}", a.report_seq)),
-        Down::BeatAck(_) | Down::Joined(_) | Down::JoinRefused(_) | Down::Revoked(_) => {}
+        Down::BeatAck(_)
+        | Down::Joined(_)
+        | Down::JoinRefused(_)
+        | Down::Revoked(_)
+        | Down::SealingKey(_) => {}
     }
 }
