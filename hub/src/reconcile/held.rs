@@ -5,12 +5,11 @@ use std::sync::PoisonError;
 
 use hub_core::breaker::{Breaker, Loss, Sizes};
 use hub_core::plan::{TemplatePlan, Withdrawal};
-use shared::ids::ClusterName;
 use shared::set::DeleteMode;
 
 use super::Reconciler;
 use crate::clock;
-use crate::store::StoreError;
+use crate::store::{BindingRef, StoreError};
 use crate::store::fleet::AdoptRefusal;
 
 /// A change that waits.
@@ -24,44 +23,53 @@ pub struct HeldChange {
     pub losses: Vec<String>,
 }
 
+/// What of a plan's withdrawals may be done now.
+#[derive(Default)]
+pub(super) struct LetGo<'a> {
+    /// These may.
+    pub(super) withdrawals: Vec<&'a Withdrawal>,
+    /// Those of them that count as losses once they are adopted.
+    losses: Vec<Loss>,
+    /// The refusal of one that waits.
+    pub(super) refused: Option<AdoptRefusal>,
+}
+
 impl Reconciler {
-    /// What of a plan's withdrawals may be done now, and if not all, the refusal of one that waits.
+    /// Weighs what a plan takes out of clusters.
     pub(super) fn let_go<'a>(
         &self,
+        binding: &BindingRef,
         plan: &'a TemplatePlan,
-    ) -> Result<(Vec<&'a Withdrawal>, Option<AdoptRefusal>), StoreError> {
-        let wanted: BTreeSet<&ClusterName> = plan.works.iter().map(|w| &w.cluster).collect();
-        if plan.withdraw.is_empty() && wanted.is_empty() {
-            return Ok((Vec::new(), None));
+    ) -> Result<LetGo<'a>, StoreError> {
+        self.note_kept(plan);
+        let mut go = LetGo::default();
+        if plan.withdraw.is_empty() {
+            return Ok(go);
         }
-        let clusters = if plan.withdraw.is_empty() {
-            0
-        } else {
-            self.store.enrolments()?.iter().filter(|e| !e.revoked).count()
-        };
-        let mut go = Vec::new();
-        let mut refused = None;
+        let clusters = self.store.enrolments()?.iter().filter(|e| !e.revoked).count() as u64;
+        let young = self.young(binding)?;
         for withdrawal in &plan.withdraw {
-            let loss = loss(withdrawal);
-            let entries = match withdrawal.mode {
-                DeleteMode::Delete => self
-                    .store
-                    .current_set(&loss.cluster)?
-                    .map_or(0, |current| current.set.entries().len()),
-                // Nothing is deleted.
-                DeleteMode::Release => {
-                    go.push(withdrawal);
-                    continue;
-                }
+            let loss = Loss {
+                cluster: withdrawal.cluster.clone(),
+                key: withdrawal.key.clone(),
             };
+            // What is only let go is not deleted.
+            if withdrawal.mode == DeleteMode::Release || young.contains(&loss) {
+                go.withdrawals.push(withdrawal);
+                continue;
+            }
+            let current = self.store.current_set(&loss.cluster)?;
             let sizes = Sizes {
-                entries: entries as u64,
-                clusters: clusters as u64,
+                entries: current.map_or(0, |current| current.set.entries().len()) as u64,
+                clusters,
             };
             match self.breaker().weigh(&loss, sizes, clock::monotonic()) {
-                Ok(()) => go.push(withdrawal),
+                Ok(()) => {
+                    go.withdrawals.push(withdrawal);
+                    go.losses.push(loss);
+                }
                 Err(id) => {
-                    refused.get_or_insert(AdoptRefusal::Held {
+                    go.refused.get_or_insert(AdoptRefusal::Held {
                         cluster: loss.cluster,
                         key: loss.key,
                         id,
@@ -69,23 +77,42 @@ impl Reconciler {
                 }
             }
         }
+        Ok(go)
+    }
+
+    /// What clusters shall hold waits for nothing any more.
+    fn note_kept(&self, plan: &TemplatePlan) {
         let mut breaker = self.breaker();
-        if !breaker.held().is_empty() {
-            for work in &plan.works {
-                breaker.handle_kept(&Loss {
-                    cluster: work.cluster.clone(),
-                    key: work.entry.key.clone(),
-                });
-            }
+        if breaker.held().is_empty() {
+            return;
         }
-        Ok((go, refused))
+        for work in &plan.works {
+            breaker.handle_kept(&Loss {
+                cluster: work.cluster.clone(),
+                key: work.entry.key.clone(),
+            });
+        }
+    }
+
+    /// What was made a moment ago and goes again is no loss: a try that is taken back, a test.
+    fn young(&self, binding: &BindingRef) -> Result<BTreeSet<Loss>, StoreError> {
+        let now = clock::wall().0;
+        let age = i64::try_from(self.settings.mass_delete_age.as_secs()).unwrap_or(i64::MAX);
+        let targets = self.store.targets_of(binding)?.into_iter();
+        Ok(targets
+            .filter(|t| now.saturating_sub(t.created.0) < age)
+            .map(|t| Loss {
+                cluster: t.cluster,
+                key: t.entry.key.clone(),
+            })
+            .collect())
     }
 
     /// These withdrawals were adopted.
-    pub(super) fn lost(&self, withdrawals: &[&Withdrawal]) {
+    pub(super) fn lost(&self, go: &LetGo<'_>) {
         let mut breaker = self.breaker();
-        for withdrawal in withdrawals.iter().filter(|w| w.mode == DeleteMode::Delete) {
-            breaker.handle_lost(&loss(withdrawal), clock::monotonic());
+        for loss in &go.losses {
+            breaker.handle_lost(loss, clock::monotonic());
         }
     }
 
@@ -117,12 +144,5 @@ impl Reconciler {
 
     fn breaker(&self) -> std::sync::MutexGuard<'_, Breaker> {
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn loss(withdrawal: &Withdrawal) -> Loss {
-    Loss {
-        cluster: withdrawal.cluster.clone(),
-        key: withdrawal.key.clone(),
     }
 }

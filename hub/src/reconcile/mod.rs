@@ -82,6 +82,8 @@ pub struct Settings {
     pub failover: step::Settings,
     /// `--mass-delete-*`: from where on a change that deletes waits to be confirmed.
     pub mass_delete: breaker::Limits,
+    /// What is younger than this may go again without counting.
+    pub mass_delete_age: Duration,
     /// Everything is looked at again this often.
     pub resync_every: Duration,
     /// How long a cluster must be back or away before its condition says so.
@@ -97,6 +99,7 @@ impl Default for Settings {
             taint_unreachable: false,
             failover: step::Settings::default(),
             mass_delete: breaker::Limits::default(),
+            mass_delete_age: Duration::from_millis(breaker::WINDOW.0),
             resync_every: limits::RESYNC_EVERY,
             thresholds: Thresholds::default(),
         }

@@ -620,14 +620,14 @@ impl Reconciler {
                 withdraw: Vec::new(),
             })
             .collect();
-        let (go, held) = self.let_go(plan)?;
-        adoptions.extend(go.iter().map(|withdrawal| Adoption {
+        let go = self.let_go(binding, plan)?;
+        adoptions.extend(go.withdrawals.iter().map(|withdrawal| Adoption {
             cluster: withdrawal.cluster.clone(),
             upserts: Vec::new(),
             withdraw: vec![(withdrawal.key.clone(), withdrawal.mode)],
         }));
         if adoptions.is_empty() {
-            return Ok(held);
+            return Ok(go.refused);
         }
         let answers = self.store.adopt(binding, adoptions).await?;
         self.lost(&go);
@@ -638,7 +638,7 @@ impl Reconciler {
                 // Works of a cluster that joins later are planned when it joins; a revoked one holds nothing of ours.
                 !matches!(refusal, AdoptRefusal::NotEnrolled(_))
             })
-            .or(held))
+            .or(go.refused))
     }
 }
 

@@ -52,7 +52,11 @@ impl Hub {
         Store::create(dir.path()).unwrap();
         let store = Store::open(dir.path(), NOW).unwrap();
         let presence = Arc::new(Presence::new(clock::monotonic(), Thresholds::default()));
-        let settings = Settings::default();
+        // Everything in these tests is a moment old.
+        let settings = Settings {
+            mass_delete_age: Duration::ZERO,
+            ..Settings::default()
+        };
         let reconciler = Reconciler::new(store.clone(), rules(), presence, settings);
         let mut hub = Hub {
             _dir: dir,
