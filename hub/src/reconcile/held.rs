@@ -9,8 +9,8 @@ use shared::set::DeleteMode;
 
 use super::Reconciler;
 use crate::clock;
-use crate::store::{BindingRef, StoreError};
 use crate::store::fleet::AdoptRefusal;
+use crate::store::{BindingRef, StoreError};
 
 /// A change that waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
