@@ -381,6 +381,8 @@ async fn refusals_are_told_and_strangers_are_not_answered() {
     let frame = good.channel.seal(&encode_up(&hello(&receipt, None))).unwrap();
     hub.up(frame.clone()).await;
     assert!(matches!(good.hear(&mut hub).await, Down::Welcome(_)));
+    let beside = good.channel.open(&hub.next_down().await).unwrap();
+    assert!(matches!(decode_down(&beside).unwrap(), Down::SealingKey(_)));
     hub.up(frame).await;
     assert!(hub.is_silent().await, "a repeated frame");
 
