@@ -74,6 +74,8 @@ pub struct Breaker {
     lost: BTreeMap<ClusterName, VecDeque<(Millis, u64)>>,
     held: BTreeMap<u32, Held>,
     confirmed: BTreeSet<Loss>,
+    /// Let go and not carried out yet; counted already.
+    going: BTreeSet<Loss>,
     last: u32,
 }
 
@@ -88,13 +90,14 @@ impl Breaker {
         }
     }
 
-    /// Whether a cluster may lose an object now; if not, the id to confirm. Asking again about what waits changes nothing.
+    /// Whether a cluster may lose an object now; if not, the id to confirm. It counts from now on, as many are asked about
+    /// before the first is carried out. Asking again changes nothing.
     ///
     /// # Errors
     /// The id under which it waits.
     pub fn weigh(&mut self, loss: &Loss, sizes: Sizes, now: Millis) -> Result<(), u32> {
         let weight = weight(&loss.key);
-        if weight == 0 || self.confirmed.contains(loss) {
+        if weight == 0 || self.confirmed.contains(loss) || self.going.contains(loss) {
             return Ok(());
         }
         if let Some((id, _)) = self.held.iter().find(|(_, held)| held.losses.contains(loss)) {
@@ -104,17 +107,22 @@ impl Breaker {
         if self.too_much_of_one(&loss.cluster, weight, sizes) || self.too_many(&loss.cluster, sizes) {
             return Err(self.hold(loss.clone(), now));
         }
+        self.count(&loss.cluster, weight, now);
+        if self.going.len() < HELD_MAX {
+            self.going.insert(loss.clone());
+        }
         Ok(())
     }
 
     /// A loss was carried out.
-    pub fn handle_lost(&mut self, loss: &Loss, now: Millis) {
-        let weight = weight(&loss.key);
+    pub fn handle_lost(&mut self, loss: &Loss) {
+        self.going.remove(loss);
         // What a person has confirmed does not count against what comes next.
-        if self.confirmed.remove(loss) || weight == 0 {
-            return;
-        }
-        let losses = self.lost.entry(loss.cluster.clone()).or_default();
+        self.confirmed.remove(loss);
+    }
+
+    fn count(&mut self, cluster: &ClusterName, weight: u64, now: Millis) {
+        let losses = self.lost.entry(cluster.clone()).or_default();
         losses.push_back((now, weight));
         if losses.len() > LOSSES_MAX
             && let (Some((_, oldest)), Some((_, next))) = (losses.pop_front(), losses.front_mut())
@@ -126,6 +134,7 @@ impl Breaker {
     /// The plan wants the object there again, or it is gone otherwise: nothing waits for it.
     pub fn handle_kept(&mut self, loss: &Loss) {
         self.confirmed.remove(loss);
+        self.going.remove(loss);
         self.held.retain(|_, held| {
             held.losses.remove(loss);
             !held.losses.is_empty()
@@ -252,7 +261,7 @@ mod tests {
             {
                 return n;
             }
-            breaker.handle_lost(&l, Millis(n as u64));
+            breaker.handle_lost(&l);
         }
         count
     }
@@ -282,7 +291,13 @@ mod tests {
     fn the_window_forgives_and_a_confirmation_lets_go() {
         let mut breaker = Breaker::new(Limits::default(), 7);
         for n in 0..20 {
-            breaker.handle_lost(&loss("shop", "ConfigMap", n), Millis(0));
+            let l = loss("shop", "ConfigMap", n);
+            assert_eq!(breaker.weigh(&l, sizes(50), Millis(0)), Ok(()));
+            assert_eq!(
+                breaker.weigh(&l, sizes(50), Millis(0)),
+                Ok(()),
+                "asked twice, counted once"
+            );
         }
         let one = loss("shop", "ConfigMap", 20);
         let id = breaker.weigh(&one, sizes(30), Millis(1)).unwrap_err();
@@ -302,7 +317,7 @@ mod tests {
         assert_eq!(breaker.confirm(id).unwrap(), BTreeSet::from([one.clone()]));
         assert_eq!(breaker.confirm(id), None);
         assert_eq!(breaker.weigh(&one, sizes(30), Millis(3)), Ok(()));
-        breaker.handle_lost(&one, Millis(3));
+        breaker.handle_lost(&one);
         assert_eq!(
             breaker.weigh(&two, sizes(30), Millis(WINDOW.0 + 10)),
             Ok(()),
@@ -322,7 +337,7 @@ mod tests {
         for n in 0..40 {
             let l = loss(&format!("c{n}"), "ConfigMap", 0);
             if breaker.weigh(&l, fleet, Millis(n)).is_ok() {
-                breaker.handle_lost(&l, Millis(n));
+                breaker.handle_lost(&l);
                 passed += 1;
             }
         }
@@ -337,7 +352,7 @@ mod tests {
         for n in 0..500 {
             let l = loss(&format!("c{n}"), "Namespace", 0);
             assert_eq!(off.weigh(&l, fleet, Millis(0)), Ok(()));
-            off.handle_lost(&l, Millis(0));
+            off.handle_lost(&l);
         }
     }
 
@@ -356,7 +371,7 @@ mod tests {
                 }
                 let left = sizes(60 - gone.len() as u64);
                 if breaker.weigh(&l, left, Millis(now)).is_ok() {
-                    breaker.handle_lost(&l, Millis(now));
+                    breaker.handle_lost(&l);
                     gone.insert(l);
                     times.push(now);
                 }

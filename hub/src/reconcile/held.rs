@@ -113,7 +113,7 @@ impl Reconciler {
     pub(super) fn lost(&self, go: &LetGo<'_>) {
         let mut breaker = self.breaker();
         for loss in &go.losses {
-            breaker.handle_lost(loss, clock::monotonic());
+            breaker.handle_lost(loss);
         }
     }
 
