@@ -174,6 +174,7 @@ impl Hub {
                 no_execute: args.enable_no_execute_taint_eviction,
                 purge_mode: args.no_execute_taint_eviction_purge_mode,
                 timeout_s: i64::try_from(args.graceful_eviction_timeout.as_secs()).unwrap_or(i64::MAX),
+            },
             mass_delete: hub_core::breaker::Limits {
                 entries: args.mass_delete_entries,
                 entries_percent: args.mass_delete_percent,

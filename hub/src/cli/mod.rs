@@ -15,7 +15,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::fleet::wire::{
-    ClusterAction, Explanation, HeldChanges, JoinToken, JoinTokenSpec, ReconcileMode, ReconcilePreview, Rendering,
+    ClusterAction, Explanation, HeldChanges, JoinToken, JoinTokenSpec, ReconcileMode, ReconcilePreview,
+    Rendering,
 };
 use client::Hub;
 use serde_json::{Value, json};
