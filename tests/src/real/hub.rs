@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -23,7 +23,7 @@ pub struct Hub {
     address: String,
     log: PathBuf,
     kubectl: Kubectl,
-    network: Option<Rc<Network>>,
+    network: Option<Arc<Network>>,
     process: Option<Process>,
 }
 
@@ -40,7 +40,7 @@ impl Hub {
     ///
     /// # Errors
     /// When init or serve fail.
-    pub fn start_in(folder: &Path, kubectl_binary: &Path, network: Option<Rc<Network>>) -> Result<Self> {
+    pub fn start_in(folder: &Path, kubectl_binary: &Path, network: Option<Arc<Network>>) -> Result<Self> {
         let host = network
             .as_ref()
             .map_or_else(|| "127.0.0.1".to_owned(), |network| network.inside());
@@ -55,7 +55,12 @@ impl Hub {
         Self::begin(folder, kubectl_binary, host, None)
     }
 
-    fn begin(folder: &Path, kubectl_binary: &Path, host: &str, network: Option<Rc<Network>>) -> Result<Self> {
+    fn begin(
+        folder: &Path,
+        kubectl_binary: &Path,
+        host: &str,
+        network: Option<Arc<Network>>,
+    ) -> Result<Self> {
         let address = format!("{host}:{}", free_port()?);
         let data = folder.join("hub");
         let output = Command::new(binary("pinnace-hub")?)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -36,7 +36,7 @@ pub(crate) struct Bed {
     pub(crate) hub: Hub,
     pub(crate) member: Scoped,
     kubectl: Kubectl,
-    pub(crate) network: Rc<Network>,
+    pub(crate) network: Arc<Network>,
     program: PathBuf,
     data: PathBuf,
     log: PathBuf,
@@ -45,7 +45,7 @@ pub(crate) struct Bed {
 impl Bed {
     /// Everything up; the agent is enrolled and does not run.
     pub(crate) fn up(folder: &Path, program: Option<PathBuf>) -> Result<Bed> {
-        let network = Rc::new(Network::new()?);
+        let network = Arc::new(Network::new()?);
         let kubectl = Binary::get()?.kubectl();
         let hub = Hub::start_in(folder, &kubectl, Some(network.clone()))?;
         let member = Scoped::up(&format!("bench-{}", std::process::id()), NODES)?;
