@@ -93,7 +93,8 @@ pub async fn leave(options: Options) -> Result<()> {
     }
     identity::set_aside(&options.data)?;
     println!(
-        "left the fleet; on the hub: pinnace cluster revoke {} (the agent's RBAC: `pinnace-agent rbac | kubectl delete -f -`)",
+        "left the fleet; on the hub: `pinnace cluster revoke {0}` and `pinnace cluster remove {0}`, or `pinnace cluster replace \
+         {0}` if another agent is to take its place (the agent's RBAC: `pinnace-agent rbac | kubectl delete -f -`)",
         receipt.cluster
     );
     Ok(())

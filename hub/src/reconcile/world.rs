@@ -152,7 +152,12 @@ impl Reconciler {
                 set(&["metadata", "annotations", LAST_SEEN], json!(seen.rfc3339()));
             }
             Cluster {
-                nodes: row.facts.room.as_ref().and_then(nodes::of_room),
+                nodes: row
+                    .facts
+                    .room
+                    .as_ref()
+                    .filter(|_| !row.revoked)
+                    .and_then(nodes::of_room),
                 ..Cluster::read(&cluster)
             }
         });
