@@ -69,6 +69,12 @@ pub fn is_reserved_namespace(namespace: &str) -> bool {
         || namespace.starts_with(EXECUTION_NAMESPACE_PREFIX)
 }
 
+/// Does a Namespace of this name stay on the hub whatever policies say of namespaces? Clusters have their own `kube-*`,
+/// and `karmada-*` is the control plane's (the reference's skip patterns).
+pub fn stays_on_the_hub(namespace: &str) -> bool {
+    is_reserved_namespace(namespace) || namespace.starts_with("kube-") || namespace.starts_with("karmada-")
+}
+
 /// The full identity of an object: what makes two objects the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identity<'a> {

@@ -10,6 +10,7 @@ use crate::views;
 use hub_core::access::RBAC_GROUP;
 use hub_core::admission;
 use hub_core::guard::{self, Wish};
+use hub_core::naming;
 use hub_core::policy::{self, Operation, Refused, Stored};
 use hub_core::status_error::{Cause, Details, Reason, StatusError};
 use serde_json::Value;
@@ -94,10 +95,16 @@ impl Api {
         warnings: &mut Vec<String>,
     ) -> Result<Value, StatusError> {
         let resource = &*write.served.resource;
+        let name = admission::name_of(&object).to_owned();
+        let is_namespace = resource.group.is_empty() && &*resource.kind == "Namespace";
+        if is_namespace && operation == Operation::Create && naming::stays_on_the_hub(&name) {
+            warnings.push(format!(
+                "namespace {name} is sent to no cluster: names that begin with kube- or karmada- stay on the hub"
+            ));
+        }
         if !policy::admits(&resource.group, &resource.kind) {
             return Ok(object);
         }
-        let name = admission::name_of(&object).to_owned();
         let request = policy::Request {
             kind: &resource.kind,
             operation,

@@ -68,3 +68,9 @@ pub const EXPIRY_EVERY: Duration = Duration::from_secs(60);
 pub const STANDING_ROWS: usize = 500_000;
 /// Rows that may be unreadable; with more the whole file is taken for damaged.
 pub const QUARANTINE_ROWS: usize = 100;
+
+/// The directory's lock is waited for this long: a process that was stopped is ending, or a child has not begun yet.
+pub const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Between two looks at the lock.
+pub const LOCK_LOOK: Duration = Duration::from_millis(20);

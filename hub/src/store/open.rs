@@ -229,6 +229,8 @@ fn read_fleet(db: &Connection) -> Result<FleetId, StoreError> {
     Ok(FleetId(bytes))
 }
 
+/// Takes the directory for this process. One that is just ending is waited for, and so is a child of this process
+/// between its fork and its exec: until then it holds a copy of every descriptor.
 fn lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join(LOCK);
     let file = OpenOptions::new()
@@ -238,12 +240,20 @@ fn lock(dir: &Path) -> Result<File, StoreError> {
         .mode(0o600)
         .open(&path)
         .map_err(|error| file_error(&path, &error))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse {
-            path: path.display().to_string(),
-        }),
-        Err(TryLockError::Error(error)) => Err(file_error(&path, &error)),
+    let begun = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < limits::LOCK_PATIENCE => {
+                std::thread::sleep(limits::LOCK_LOOK);
+            }
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::InUse {
+                    path: path.display().to_string(),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(file_error(&path, &error)),
+        }
     }
 }
 

@@ -158,7 +158,7 @@ impl Template {
         group.is_empty()
             && self.key.kind == "Namespace"
             && self.key.name != "default"
-            && !self.key.name.starts_with("karmada-")
+            && !naming::stays_on_the_hub(&self.key.name)
             && !skip
             && !skipped.contains(&self.key.name)
             && self.inert().is_none()
