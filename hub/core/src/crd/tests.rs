@@ -429,8 +429,10 @@ proptest! {
         let again = custom.read("example.io/v1", object.clone());
         prop_assert_eq!(&again, &object);
         prop_assert_eq!(first, custom.check(&again, None, Written::Whole));
-        // No change, no breach; only objects within the object must say what they are on every write.
+        // No change, no breach; only objects within the object must say what they are on every write, and what the Scale
+        // reads (its paths begin with a dot) must be readable.
         let kept = custom.check(&object, Some(&object), Written::Whole);
-        prop_assert!(kept.iter().all(|c| c.field.ends_with(".apiVersion") || c.field.ends_with(".kind")), "{:?}", kept);
+        let asked_always = |field: &str| field.ends_with(".apiVersion") || field.ends_with(".kind") || field.starts_with('.');
+        prop_assert!(kept.iter().all(|c| asked_always(&c.field)), "{:?}", kept);
     }
 }
