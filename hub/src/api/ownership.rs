@@ -116,12 +116,44 @@ impl Write<'_> {
         ownership::ignored(&self.served.resource, self.subresource.unwrap_or_default())
     }
 
+    /// Who writes this, through what and now.
+    fn hand(&self) -> Hand<'_> {
+        Hand {
+            manager: self.manager(),
+            subresource: self.subresource.unwrap_or_default(),
+            api_version: self.body_kind().0,
+            now: clock::wall().0,
+            ignored: self.ignored(),
+        }
+    }
+
     /// Version and kind of the body.
     fn body_kind(&self) -> (String, &str) {
         if self.is_scale() {
             ("autoscaling/v1".to_owned(), "Scale")
         } else {
             (self.served.resource.api_version(), &self.served.resource.kind)
+        }
+    }
+}
+
+/// What a [`Writer`] of one write borrows.
+struct Hand<'a> {
+    manager: String,
+    subresource: &'a str,
+    api_version: String,
+    now: i64,
+    ignored: FieldSet,
+}
+
+impl Hand<'_> {
+    fn writer(&self) -> Writer<'_> {
+        Writer {
+            manager: &self.manager,
+            subresource: self.subresource,
+            api_version: &self.api_version,
+            now: self.now,
+            ignored: &self.ignored,
         }
     }
 }
@@ -164,15 +196,8 @@ impl Api {
         if !write.is_scale() {
             admission::prefill(&write.served.resource, new)?;
         }
-        let (api_version, _) = write.body_kind();
-        let (manager, ignored) = (write.manager(), write.ignored());
-        let writer = Writer {
-            manager: &manager,
-            subresource: write.subresource.unwrap_or_default(),
-            api_version: &api_version,
-            now: clock::wall().0,
-            ignored: &ignored,
-        };
+        let hand = write.hand();
+        let writer = hand.writer();
         let managed = match self.custom_versions(write) {
             Some(versions) => ownership::track(&versions, &writer, live, new),
             None => ownership::track(&self.versions(write)?, &writer, live, new),
@@ -216,15 +241,8 @@ impl Api {
         live: Option<&Value>,
         applied: &Applied,
     ) -> Result<Value, StatusError> {
-        let (api_version, _) = write.body_kind();
-        let (manager, ignored) = (write.manager(), write.ignored());
-        let writer = Writer {
-            manager: &manager,
-            subresource: write.subresource.unwrap_or_default(),
-            api_version: &api_version,
-            now: clock::wall().0,
-            ignored: &ignored,
-        };
+        let hand = write.hand();
+        let writer = hand.writer();
         let (config, force) = (&applied.config, applied.force);
         let merged = match self.custom_versions(write) {
             Some(versions) => ownership::apply(&versions, &writer, live, config, force),
