@@ -1,5 +1,6 @@
 //! Real parts for the tests: hub and agents as processes, whole member control planes, and the real kubectl.
 
+pub mod api;
 pub mod disk;
 pub mod fleet;
 pub mod hub;
