@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How often a state that is waited for is looked at.
-pub const LOOK: Duration = Duration::from_millis(50);
+pub const LOOK: Duration = Duration::from_millis(100);
 
 /// A control plane is ready within this, even on a machine that builds something beside it.
 pub const MEMBER_READY: Duration = Duration::from_secs(180);

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use xtask::wait::Look;
 
 /// How long between two looks at the state.
 const LOOK_EVERY: Duration = Duration::from_millis(150);
@@ -14,16 +15,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(150);
 /// # Errors
 /// After `limit`, with `what` and the last thing that `look` saw.
 pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<T, String>) -> Result<T> {
-    let end = Instant::now() + limit;
-    loop {
-        match look() {
-            Ok(value) => return Ok(value),
-            Err(seen) if Instant::now() >= end => {
-                bail!("{what}: not within {} s; last seen: {seen}", limit.as_secs())
-            }
-            Err(_) => std::thread::park_timeout(LOOK_EVERY),
-        }
-    }
+    xtask::wait::until(what, limit, || {
+        Ok(match look() {
+            Ok(value) => Look::There(value),
+            Err(seen) => Look::NotYet(seen),
+        })
+    })
 }
 
 /// Like [`until`], but the state must hold during the whole of `span`; the first look that says otherwise is the
