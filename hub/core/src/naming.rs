@@ -116,6 +116,7 @@ mod tests {
         assert_eq!(binding_reference_key("test", "test"), "78f48bf666");
     }
 
+    /// Turns red when the hash is made of a text in which parts run into each other, or lacks the group.
     #[test]
     fn field_report_27_names_that_collide_get_a_hash() {
         // the reference gives both of these the same hash: the key is joined with dashes

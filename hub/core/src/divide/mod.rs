@@ -214,6 +214,7 @@ pub fn static_weights(
 mod tests {
     use super::*;
 
+    /// Turns red with largest remainder or floor-and-fill in place of `webster::allocate`.
     #[test]
     fn field_report_13_two_replicas_with_weights_two_to_one() {
         let weights = [("a".to_owned(), 2), ("b".to_owned(), 1)];
@@ -224,6 +225,7 @@ mod tests {
         assert_eq!(shares, [1, 1]);
     }
 
+    /// Turns red with any rounding that is not house-monotone, such as the largest remainder.
     #[test]
     fn field_report_11_shares_never_fall_as_the_total_grows() {
         let weights = [("a".to_owned(), 9), ("b".to_owned(), 5), ("c".to_owned(), 3)];

@@ -133,6 +133,7 @@ impl NameIndex {
 mod tests {
     use super::*;
 
+    /// Turns red when a name is given without looking who has it.
     #[test]
     fn field_report_25_two_groups_never_share_a_name() {
         let mut names = NameIndex::default();
@@ -148,6 +149,7 @@ mod tests {
         assert_eq!(names.binding_name(&theirs), other);
     }
 
+    /// Turns red when names are made unique by joining parts with dashes.
     #[test]
     fn field_report_25_dashes_in_names_and_namespaces() {
         let mut names = NameIndex::default();

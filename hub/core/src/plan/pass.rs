@@ -132,6 +132,9 @@ impl Pass<'_> {
         plan.priority = self.priority(policy, plan);
         let suspension = merge_suspension(self.former.suspension.as_ref(), policy.spec.suspension.as_ref());
         let result = self.schedule(policy, &wanted, suspension.as_ref(), names, plan);
+        if let Err(exceeded) = self.charge(&plan.targets, &wanted) {
+            return self.over_quota(policy, &exceeded, plan);
+        }
         if !wanted.groups.is_empty() {
             plan.waits_for_peers = plan.scheduled.as_ref().is_some_and(|scheduled| !scheduled.status);
             plan.moves_peers = plan.targets != self.former.shares;
@@ -322,6 +325,24 @@ impl Pass<'_> {
         }
     }
 
+    /// What is placed asks for more than a quota has: binding and clusters keep what they have, as the reference refuses to
+    /// write such a binding.
+    fn over_quota(&self, policy: &AnyPropagationPolicy, exceeded: &quota::Exceeded, plan: &mut TemplatePlan) {
+        let message = format!(
+            "{}: {exceeded}; the clusters keep what they have",
+            policy.reference
+        );
+        plan.targets = self.former.shares.clone();
+        plan.notes
+            .retain(|note| !matches!(note.reason, Reason::Scheduled | Reason::FederatedQuotaExceeded));
+        plan.note(Reason::FederatedQuotaExceeded, message.clone());
+        plan.scheduled = Some(ScheduledCondition {
+            status: false,
+            reason: "QuotaExceeded",
+            message,
+        });
+    }
+
     /// Is there room in the quotas of the namespace for these targets instead of the former ones?
     fn charge(&self, targets: &[Share], wanted: &Wanted) -> Result<(), quota::Exceeded> {
         let quotas = self.world.quotas(&self.template.key.namespace);
@@ -348,6 +369,16 @@ impl Pass<'_> {
             [] => String::new(),
             names => format!("; not joined yet: {}", names.join(", ")),
         }
+    }
+
+    /// Clusters that dispatching is held back from: nothing is taken away there either.
+    fn paused<'w>(&'w self, suspension: Option<&'w Suspension>) -> impl Iterator<Item = &'w str> {
+        suspension.into_iter().flat_map(|suspension| {
+            let clusters = self.world.clusters().iter();
+            clusters
+                .filter(|cluster| !cluster.deleting && suspension.holds(&cluster.name))
+                .map(|cluster| cluster.name.as_str())
+        })
     }
 
     /// Renders the works of the targets, and of all other clusters if the object goes everywhere; withdraws the rest.
@@ -411,6 +442,7 @@ impl Pass<'_> {
             .iter()
             .map(|(cluster, _)| cluster.name.as_str())
             .chain(self.former.staying.iter().map(String::as_str))
+            .chain(self.paused(of_policy.and_then(|of| of.suspension)))
             .collect();
         self.withdraw_from(&keeps, render.preserve, plan);
     }

@@ -15,6 +15,7 @@ use crate::schedule::outcome;
 
 mod attached;
 mod failing;
+mod held;
 mod lazy;
 mod properties;
 mod quotas;
@@ -288,6 +289,7 @@ fn a_missing_replica_count_means_one() {
     );
 }
 
+/// Turns red when `withdraw_from` leaves a held cluster out that is no target any more.
 #[test]
 fn field_report_3_a_cluster_taken_out_of_the_policy_loses_its_copy_and_nobody_else() {
     let mut hub = Hub::with(&["m1", "m2", "m3"], vec![policy("p", named(&["m1", "m2"]))]);
@@ -302,6 +304,7 @@ fn field_report_3_a_cluster_taken_out_of_the_policy_loses_its_copy_and_nobody_el
     );
 }
 
+/// Turns red when `trigger` does not look at what goes to every cluster each time.
 #[test]
 fn field_report_5_a_cluster_that_joins_later_is_used() {
     let mut hub = Hub::with(&["m1"], vec![policy("p", named(&["m1", "m9"]))]);
@@ -310,6 +313,7 @@ fn field_report_5_a_cluster_that_joins_later_is_used() {
     assert_eq!(clusters_of(&hub.plan(&deployment("web", 1))), ["m1", "m9"]);
 }
 
+/// Turns red when `trigger` does not see that a target is gone (`TargetLeaves`).
 #[test]
 fn field_report_2_a_cluster_that_leaves_the_fleet_leaves_the_binding() {
     let mut hub = Hub::with(
@@ -359,6 +363,7 @@ fn a_deleted_policy_leaves_everything_running() {
     );
 }
 
+/// Turns red when `matching::decide` asks for the best match instead of the holder first.
 #[test]
 fn field_report_1_a_claim_is_sticky_unless_taken_over_on_purpose() {
     let mut hub = Hub::with(&["east", "west"], vec![policy("pp-a", named(&["east"]))]);
@@ -479,6 +484,7 @@ fn a_failing_override_leaves_its_cluster_with_what_it_had() {
     );
 }
 
+/// Turns red when `works::content` sets the replicas after the overrides.
 #[test]
 fn field_report_16_overrides_come_after_the_replicas() {
     let mut hub = Hub::with(&["c1", "c2"], vec![policy("p", named(&["c1", "c2"]))]);

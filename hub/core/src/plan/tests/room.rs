@@ -76,6 +76,7 @@ fn what_does_not_fit_keeps_what_it_had_and_says_so() {
     assert_eq!(hub.plan(&wants_a_core(4)).binding, BindingChange::Keep);
 }
 
+/// Turns red when the base of shrinking counts shares in clusters that are no candidates (`Held::of`).
 #[test]
 fn field_report_12_shrinking_counts_candidates_only() {
     let mut hub = Hub {
