@@ -70,7 +70,8 @@ struct Coming {
     missing: BTreeMap<Digest, u32>,
     asked: BTreeMap<What, Asked>,
     committing: bool,
-    /// It was offered in an earlier conversation; the hub may have been set back since and never offer it again.
+    /// It was offered in an earlier conversation, and not in this one: the hub may have been set back since and make
+    /// another set of this number. Its contents are fetched on; it is not committed before it is offered again.
     doubtful: bool,
 }
 
@@ -173,7 +174,7 @@ impl Intake {
             Some(coming) if coming.committing => return,
             // An offer that was overtaken by a newer one.
             Some(coming) if !coming.doubtful && coming.head.head.sequence > head.head.sequence => return,
-            Some(coming) if coming.head.head == head.head && coming.set.is_some() => {}
+            Some(coming) if coming.head.head == head.head && coming.set.is_some() => self.believe(),
             _ => {
                 let set = self.set_of_delta(offer, &head);
                 self.begin(head, set, holdings, now);
@@ -181,6 +182,13 @@ impl Intake {
         }
         self.take_inline(offer, ring, holdings);
         self.advance(now);
+    }
+
+    /// The coming set is offered in this conversation.
+    fn believe(&mut self) {
+        if let Some(coming) = &mut self.coming {
+            coming.doubtful = false;
+        }
     }
 
     fn refuse(&mut self, head: &SignedHead, reason: Reason, detail: &str) {
@@ -356,11 +364,14 @@ impl Intake {
         let (encoding, bytes, length, signed) = asked.assembly.take();
         let good = match what {
             What::Set(_) => {
-                let head = coming.head.clone();
+                let (head, doubtful) = (coming.head.clone(), coming.doubtful);
                 match decode_whole_set(&encoding, &bytes, length).filter(|set| head.is_of(set)) {
                     Some(set) => {
                         let set = Arc::new(set);
                         self.begin(head, Some(set), holdings, now);
+                        if let Some(coming) = &mut self.coming {
+                            coming.doubtful = doubtful;
+                        }
                         true
                     }
                     None => false,
@@ -439,6 +450,9 @@ impl Intake {
             return;
         };
         if coming.missing.is_empty() {
+            if coming.doubtful {
+                return;
+            }
             coming.committing = true;
             let held = Held {
                 head: coming.head.clone(),

@@ -396,6 +396,60 @@ fn a_delta_that_misses_its_digest_leads_to_the_whole_set() {
     assert!(table.committed.is_empty());
 }
 
+#[test]
+fn a_set_of_an_earlier_conversation_is_not_accepted_before_it_is_offered_again() {
+    // Set 6 is on its way when the hub goes and comes back from a copy that does not know it.
+    let (big, three) = (noise(4_000), set(&[("one", b"{}")]));
+    let six = set(&[("big", &big)]);
+    let welcome = |session| {
+        Down::Welcome(Welcome {
+            session: SessionNumber(session),
+            confirmed_time_s: UnixSeconds(2_000),
+            last_report: ReportSeq(0),
+            behind: false,
+        })
+    };
+    for offered_again in [true, false] {
+        let mut table = Table::open();
+        let offer = table.offer(6, 0, &Set::default(), &six, &[]);
+        table.say(&Down::Offer(Box::new(offer.clone())));
+        table.agent.handle_disconnected();
+        table.agent.handle_connected(&table.random, table.now);
+        table.pump();
+        table.say(&welcome(7));
+        let mut content = chunk(
+            What::Content(Digest::of(&big)),
+            &big,
+            0,
+            big.len(),
+            u32::try_from(big.len()).unwrap(),
+            Encoding::Raw,
+        );
+        let descriptor = Descriptor::sign(&big, &table.keys).unwrap();
+        content.descriptor = Some((descriptor.descriptor.key_number, descriptor.signature));
+        table.say(&Down::Chunk(content));
+        assert!(table.committed.is_empty(), "whole, and not offered by this hub");
+        table.heard.clear();
+        if offered_again {
+            table.say(&Down::Offer(Box::new(offer)));
+            assert_eq!(
+                table.committed,
+                [Sequence(6)],
+                "without asking for anything again"
+            );
+            assert!(
+                matches!(table.heard.as_slice(), [Up::Ack(_)]),
+                "{:?}",
+                table.heard
+            );
+        } else {
+            let older = table.offer(3, 0, &Set::default(), &three, &[b"{}"]);
+            table.say(&Down::Offer(Box::new(older)));
+            assert_eq!(table.committed, [Sequence(3)], "what the hub has now");
+        }
+    }
+}
+
 fn chunk(what: What, encoded: &[u8], from: usize, to: usize, length: u32, encoding: Encoding) -> Chunk {
     Chunk {
         what,
@@ -465,6 +519,7 @@ fn a_large_content_comes_in_chunks_and_goes_on_after_a_break() {
     table.say(&Down::Chunk(part(CHUNK_BYTES_MAX)));
     assert!(table.committed.is_empty());
     table.say(&Down::Chunk(part(CHUNK_BYTES_MAX * 2)));
+    table.say(&Down::Offer(Box::new(offer)));
     assert_eq!(table.committed, [Sequence(1)]);
 }
 

@@ -10,6 +10,10 @@
 //! sync; a sequence above ours, or one of ours with another digest, is `HubBehind`: nothing is offered, the hub asks
 //! for what the agent holds, until somebody decides; anything older gets the newest set. An offer is repeated, with
 //! backoff, jitter and a ceiling, until it is acknowledged or refused; a newer set supersedes it.
+//!
+//! What an agent holds may change past its hello: a set on its way, of a hub that was set back since, became whole. Its
+//! acknowledgement, beat or refusal then names what this hub did not make. Only a signed head can say so for sure, and
+//! only a hello carries one, so the conversation ends ([`Output::Hangup`]) and the next hello decides.
 
 mod behind;
 mod encodings;
@@ -21,7 +25,7 @@ use std::sync::Arc;
 
 use shared::ids::{ClusterName, Digest, FleetId, Incarnation, Sequence, Session};
 use shared::keys::{HubKeys, KeyRing};
-use shared::reason::Reason;
+use shared::reason::{Code, Reason};
 use shared::set::{Set, SignedHead};
 use shared::time::{Millis, UnixSeconds};
 use shared::wire::{Ack, BeatAck, Down, Hello, Refused, Report, ReportAck, Up, Welcome, What};
@@ -118,6 +122,8 @@ pub enum Output {
     Store(Effect),
     /// Tell operators; needs no durability.
     Note(Reason, String),
+    /// End the conversation: the agent is to say hello again.
+    Hangup,
 }
 
 /// What to make durable.
@@ -205,6 +211,8 @@ pub struct Ship {
     held: Option<HeadRecord>,
     current: Option<Current>,
     offering: Offering,
+    /// What the last conversation was ended for; once for the same words, however the hello after it is judged.
+    doubted: Option<HeadRecord>,
     budget: Budget,
     outputs: std::collections::VecDeque<Output>,
 }
@@ -222,6 +230,7 @@ impl Ship {
             held: None,
             current: None,
             offering: Offering::default(),
+            doubted: None,
             budget: Budget::default(),
             outputs: std::collections::VecDeque::new(),
         }
@@ -303,6 +312,9 @@ impl Ship {
             Up::Ack(Ack { sequence, digest }) => self.handle_held(now, sequence, digest, desk),
             Up::Beat(beat) => {
                 self.handle_held(now, beat.sequence, beat.digest, desk);
+                if matches!(self.talk, Talk::Silent) {
+                    return;
+                }
                 let sequence = self.current.as_ref().map(|c| c.sequence).unwrap_or_default();
                 self.send(Down::BeatAck(BeatAck {
                     confirmed_time_s: desk.time,
@@ -362,12 +374,6 @@ impl Ship {
             Position::Nothing => self.offer_if_needed(now, desk),
             Position::Holds(record) => {
                 self.held = Some(record);
-                if self.known.published < record.sequence {
-                    // Restored from just before the mark; nothing newer exists, so nothing is lost.
-                    self.known.published = record.sequence;
-                    self.outputs
-                        .push_back(Output::Store(Effect::Published(record.sequence)));
-                }
                 self.acknowledged(record);
                 self.offer_if_needed(now, desk);
             }
@@ -470,16 +476,22 @@ impl Ship {
         if !matches!(self.talk, Talk::Ready) || sequence == Sequence(0) {
             return;
         }
-        if self.held.is_some_and(|h| h.sequence >= sequence) {
+        let record = HeadRecord { sequence, digest };
+        if self.held.is_some_and(|h| h == record || h.sequence > sequence) {
             // A late or repeated word; it neither moves what we know nor starts anything.
             return;
         }
-        let record = HeadRecord { sequence, digest };
         if !self.known.heads.contains(&record) {
-            return self.note(
-                Reason::SequenceReused,
-                "an acknowledgement of a set that this hub did not make",
-            );
+            if !self.doubts(record) {
+                self.note(
+                    Reason::SequenceReused,
+                    "the agent still says that it holds a set that this hub did not make",
+                );
+            }
+            return;
+        }
+        if behind::withdrew_since(&self.known, record) && self.doubts(record) {
+            return;
         }
         self.held = Some(record);
         self.acknowledged(record);
@@ -487,7 +499,30 @@ impl Ship {
         self.offer_if_needed(now, desk);
     }
 
+    /// Ends the conversation over what the agent says of its set; false: that was done for the same words already.
+    fn doubts(&mut self, record: HeadRecord) -> bool {
+        if self.doubted == Some(record) {
+            return false;
+        }
+        self.doubted = Some(record);
+        self.note(
+            Reason::SequenceReused,
+            "the agent holds a set that this hub did not make; its next hello says more",
+        );
+        self.talk = Talk::Silent;
+        self.held = None;
+        self.offering.reset();
+        self.outputs.push_back(Output::Hangup);
+        true
+    }
+
     fn acknowledged(&mut self, record: HeadRecord) {
+        if self.known.published < record.sequence {
+            // Restored from just before the mark; nothing newer exists, so nothing is lost.
+            self.known.published = record.sequence;
+            self.outputs
+                .push_back(Output::Store(Effect::Published(record.sequence)));
+        }
         if record.sequence > self.known.acked {
             self.known.acked = record.sequence;
             self.outputs
@@ -502,6 +537,17 @@ impl Ship {
             .as_ref()
             .is_some_and(|c| c.sequence == refused.sequence && c.digest == refused.digest);
         if ours && matches!(self.talk, Talk::Ready) {
+            let holds_another = matches!(
+                refused.reason,
+                Code::Known(Reason::SequenceReused | Reason::StaleSequence)
+            );
+            let record = HeadRecord {
+                sequence: refused.sequence,
+                digest: refused.digest,
+            };
+            if holds_another && self.doubts(record) {
+                return;
+            }
             self.offering.refused();
             self.outputs.push_back(Output::Store(Effect::Refused(refused)));
         }

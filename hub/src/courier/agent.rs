@@ -312,6 +312,13 @@ impl Agent {
                     }
                 }
                 Output::Store(effect) => self.perform(effect).await?,
+                Output::Hangup => {
+                    // Without a channel nothing is answered, so the agent comes back even if its connection stayed.
+                    self.channel = None;
+                    self.office
+                        .gateway
+                        .disconnect(&self.cluster, CloseReason::HelloAgain);
+                }
                 Output::Note(reason, text) => {
                     tracing::info!(cluster = %self.cluster, reason = reason.code(), "{text}");
                 }

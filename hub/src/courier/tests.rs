@@ -1,6 +1,7 @@
 //! The courier against agents that speak the real exchange and channel; the test is the gateway's place on the bus.
 
 mod replaced;
+mod set_back;
 
 use std::time::Duration;
 

@@ -36,6 +36,8 @@ pub enum CloseReason {
     Protocol(&'static str),
     /// The hub revoked the cluster.
     Revoked,
+    /// The agent is to say anew what it holds.
+    HelloAgain,
     /// The hub is shutting down.
     Shutdown,
 }

@@ -56,7 +56,9 @@ pub struct ClusterDisk {
     pub published: Sequence,
     /// Newest set that was acknowledged.
     pub acked: Sequence,
-    /// Heads.
+    /// Digest of the newest set, once there is one.
+    pub newest: Option<Digest>,
+    /// Heads that were published: the last, and all since the last acknowledged.
     pub heads: Vec<HeadRecord>,
     /// Session and its boot.
     pub session: Session,
@@ -169,16 +171,26 @@ impl ClusterDisk {
     /// Digest of the newest set.
     #[must_use]
     pub fn digest(&self) -> Digest {
-        self.heads
-            .last()
-            .map_or_else(|| Set::default().digest(), |h| h.digest)
+        self.newest.unwrap_or_else(|| Set::default().digest())
     }
 
     fn advance(&mut self) {
         self.sequence = self.sequence.next();
+        self.newest = Some(self.set().digest());
+    }
+
+    /// The newest set is about to be sent. False: it is not the newest any more.
+    pub fn publish(&mut self, sequence: Sequence) -> bool {
+        if sequence != self.sequence {
+            return false;
+        }
+        if self.published >= sequence {
+            return true;
+        }
+        self.published = sequence;
         let record = HeadRecord {
-            sequence: self.sequence,
-            digest: self.set().digest(),
+            sequence,
+            digest: self.digest(),
         };
         self.heads.push(record);
         let surplus = self.heads.len().saturating_sub(shared::limits::HEADS_KEPT);
@@ -188,6 +200,7 @@ impl ClusterDisk {
             seen += 1;
             seen > surplus || h.sequence >= acked
         });
+        true
     }
 
     /// Stores a report, unless it is `checked` and older than what is stored.

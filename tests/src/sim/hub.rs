@@ -368,6 +368,13 @@ impl Hub {
             count += 1;
             match output {
                 Output::Send(down) => self.send(cluster, &down, nets, scene),
+                Output::Hangup => {
+                    // Its connection stays up: that nothing is answered is enough.
+                    scene.trace.mark("hello again");
+                    if let Some(process) = &mut self.process {
+                        process.lines[cluster].channel = None;
+                    }
+                }
                 Output::Note(reason, text) => {
                     scene
                         .trace
@@ -432,11 +439,10 @@ impl Hub {
                 disk.behind = None;
             }
             Effect::Published(sequence) => {
-                if sequence != disk.sequence {
+                if !disk.publish(sequence) {
                     scene.trace.mark("overtaken before it was published");
                     return false;
                 }
-                disk.published = disk.published.max(sequence);
             }
             Effect::Acked(sequence, digest) => {
                 scene.trace.note(

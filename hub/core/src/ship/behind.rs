@@ -37,11 +37,8 @@ pub(super) fn position(hello: &Hello, known: &Known, incarnation: Incarnation, r
         sequence: head.sequence,
         digest: head.digest,
     };
-    let highest = known.heads.last().map(|h| h.sequence).unwrap_or_default();
     if known.heads.contains(&record) {
-        // A set of ours that we do not remember publishing: restored from before. If a newer one was made since, what
-        // it withdrew left no tombstone, so somebody has to look.
-        return if record.sequence > known.published && record.sequence < highest {
+        return if withdrew_since(known, record) {
             Position::HubBehind(Box::new(signed.clone()))
         } else {
             Position::Holds(record)
@@ -57,12 +54,27 @@ pub(super) fn position(hello: &Hello, known: &Known, incarnation: Incarnation, r
         // Nobody's set: the newest one replaces it; the agent's own check of sequences still holds.
         Err(_) => return Position::Older(record),
     }
-    let reused = known.heads.iter().any(|h| h.sequence == head.sequence);
-    if head.sequence > highest || reused || hello.highest_key_number > ring.newest() {
+    // All that was published since the first of our heads is among them. What lies between two of them never left us, so
+    // it is of another life of this hub, like a number of ours with another digest, or one above all.
+    let not_ours = known
+        .heads
+        .first()
+        .is_none_or(|first| head.sequence >= first.sequence);
+    if not_ours || hello.highest_key_number > ring.newest() {
         Position::HubBehind(Box::new(signed.clone()))
     } else {
         Position::Older(record)
     }
+}
+
+fn highest(known: &Known) -> Sequence {
+    known.heads.last().map(|h| h.sequence).unwrap_or_default()
+}
+
+/// A set of ours that we do not remember publishing was taken: restored from before. If a newer one was made since, what
+/// it withdrew left no tombstone, so somebody has to look.
+pub(super) fn withdrew_since(known: &Known, record: HeadRecord) -> bool {
+    record.sequence > known.published && record.sequence < highest(known)
 }
 
 /// Pulling the held set of a `HubBehind` agent.

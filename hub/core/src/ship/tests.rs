@@ -25,6 +25,7 @@ struct Bench {
     now: Millis,
     effects: Vec<Effect>,
     notes: Vec<Reason>,
+    hangups: usize,
 }
 
 const INCARNATION: Incarnation = Incarnation([2; 16]);
@@ -57,6 +58,7 @@ impl Bench {
             now: Millis(1000),
             effects: vec![],
             notes: vec![],
+            hangups: 0,
         }
     }
 
@@ -76,6 +78,7 @@ impl Bench {
                 Output::Send(down) => sent.push(down),
                 Output::Store(effect) => self.effects.push(effect),
                 Output::Note(reason, _) => self.notes.push(reason),
+                Output::Hangup => self.hangups += 1,
             }
         }
         sent
@@ -552,4 +555,147 @@ fn offers_that_were_overtaken_hold_the_next_one_back_no_longer() {
         offers(&b.event(Event::Unsent(Sequence(7))))[0].sequence,
         Sequence(8)
     );
+}
+
+/// A hub that was set back to its set 4, and an agent whose set 6 of before became whole after its hello.
+fn set_back() -> (Bench, Current) {
+    let mut b = Bench::new(Known {
+        published: Sequence(4),
+        ..Known::default()
+    });
+    let theirs = b.set(6, &[("a", b"of before")]);
+    let ours = b.set(4, &[("a", b"one")]);
+    b.event(Event::Set(ours.clone()));
+    let head = b.head(&ours);
+    assert!(!welcome(&b.connect(1, 1, Some(head))).behind);
+    (b, theirs)
+}
+
+#[test]
+fn words_about_a_set_of_before_lead_to_a_new_hello_and_hub_behind() {
+    let ack = |set: &Current| {
+        Up::Ack(Ack {
+            sequence: set.sequence,
+            digest: set.digest,
+        })
+    };
+    let beat = |set: &Current| {
+        Up::Beat(Beat {
+            sequence: set.sequence,
+            digest: set.digest,
+            uptime_ms: 1,
+        })
+    };
+    // Before this hub has a set of that number, when it has, and when it is past it.
+    for (made, word) in [(4, 0), (5, 0), (6, 0), (6, 1), (6, 2), (6, 3), (8, 0), (8, 1)] {
+        let (mut b, theirs) = set_back();
+        let mut newest = None;
+        for sequence in 5..=made {
+            let set = b.set(sequence, &[("a", format!("{sequence}").as_bytes())]);
+            b.event(Event::Set(set.clone()));
+            newest = Some(set);
+        }
+        let refused = |reason: Reason| {
+            let newest = newest.as_ref().unwrap();
+            Up::Refused(Refused {
+                sequence: newest.sequence,
+                digest: newest.digest,
+                reason: reason.into(),
+                detail: String::new(),
+            })
+        };
+        let up = match word {
+            0 => ack(&theirs),
+            1 => beat(&theirs),
+            2 => refused(Reason::SequenceReused),
+            _ => refused(Reason::StaleSequence),
+        };
+        let (effects, hangups) = (b.effects.len(), b.hangups);
+        assert_eq!(b.up(up), [], "{made} {word}");
+        assert_eq!(b.hangups, hangups + 1, "{made} {word}");
+        assert_eq!(
+            b.effects.len(),
+            effects,
+            "nothing is believed without a signature"
+        );
+        // Until the hello nothing is said, whatever comes.
+        let later = b.set(9, &[("a", b"later")]);
+        assert_eq!(b.event(Event::Set(later)), []);
+        assert_eq!(b.up(ack(&theirs)), []);
+        assert_eq!(b.hangups, hangups + 1);
+        let head = b.head(&theirs);
+        let sent = b.connect(1, 1, Some(head));
+        assert!(welcome(&sent).behind, "{made} {word}");
+        assert_eq!(
+            offers(&sent).len(),
+            0,
+            "{made} {word}: nothing is shipped before somebody decides"
+        );
+        assert!(b.ship.is_behind(), "{made} {word}");
+    }
+}
+
+#[test]
+fn a_conversation_is_ended_once_for_the_same_words() {
+    let (mut b, theirs) = set_back();
+    let fifth = b.set(5, &[("a", b"five")]);
+    b.event(Event::Set(fifth.clone()));
+    let refused = Refused {
+        sequence: Sequence(5),
+        digest: fifth.digest,
+        reason: Reason::StaleSequence.into(),
+        detail: String::new(),
+    };
+    let ack = Up::Ack(Ack {
+        sequence: theirs.sequence,
+        digest: theirs.digest,
+    });
+    for (hangups, up) in [(1, Up::Refused(refused.clone())), (2, ack)] {
+        b.up(up.clone());
+        assert_eq!(b.hangups, hangups);
+        // An agent that says one thing in its hello and another after it is not sent round and round.
+        b.connect(1, 1, None);
+        b.up(up);
+        assert_eq!(b.hangups, hangups);
+    }
+    assert!(
+        b.effects.contains(&Effect::Refused(refused)),
+        "shown to people instead"
+    );
+}
+
+#[test]
+fn an_unmarked_set_that_is_acknowledged_was_published() {
+    let mut b = Bench::new(Known::default());
+    b.connect(1, 1, None);
+    let (first, second) = (b.set(1, &[("a", b"one")]), b.set(2, &[]));
+    let ack = Up::Ack(Ack {
+        sequence: first.sequence,
+        digest: first.digest,
+    });
+    b.ship.known.heads = vec![HeadRecord {
+        sequence: first.sequence,
+        digest: first.digest,
+    }];
+    assert_eq!(b.up(ack.clone()), []);
+    assert_eq!(
+        b.effects[b.effects.len() - 2..],
+        [
+            Effect::Published(Sequence(1)),
+            Effect::Acked(Sequence(1), first.digest)
+        ]
+    );
+    // A newer one was made since, without a tombstone for `a`.
+    let mut b = Bench::new(Known::default());
+    b.connect(1, 1, None);
+    b.ship.known.heads = [&first, &second]
+        .map(|set| HeadRecord {
+            sequence: set.sequence,
+            digest: set.digest,
+        })
+        .to_vec();
+    assert_eq!(b.up(ack), []);
+    assert_eq!(b.hangups, 1);
+    let head = b.head(&first);
+    assert!(welcome(&b.connect(1, 1, Some(head))).behind);
 }
