@@ -209,6 +209,10 @@ impl Hub {
             quotas: args.federated_quota_enforcement,
             ..Switches::default()
         });
+        api.guard_losses({
+            let reconciler = reconciler.clone();
+            Box::new(move |scope, is_dry| reconciler.may_delete(scope, is_dry))
+        });
         let audit = args.data.join(AUDIT);
         api.log_to(api::Audit::open(&audit).with_context(|| format!("audit log in {}", audit.display()))?);
         api.bootstrap().await.context("the first namespaces")?;

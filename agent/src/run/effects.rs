@@ -53,6 +53,7 @@ impl Shell {
             Effect::Commit { held, contents } => {
                 crash::point("accept-commit");
                 let sequence = held.head.head.sequence;
+                tracing::debug!(%sequence, "set verified");
                 // A set without the key that signed it would not verify at the next start.
                 if !self.owed.settle(&self.ledger.borrow())? {
                     self.agent.handle_commit_failed(Reason::DiskFull, DISK_FULL);

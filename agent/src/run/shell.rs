@@ -166,6 +166,7 @@ impl Shell {
             Event::Probe(probe) => self.handle_probe(probe),
             Event::Ended(key, outcome) => {
                 let outcome = (*outcome)?;
+                tracing::debug!(object = %key, "acted");
                 if let Outcome::Failed { reason, message, .. } = &outcome {
                     tracing::info!(object = %key, %reason, %message, "not done");
                     if *reason == Reason::MemberUnreachable {

@@ -4,10 +4,15 @@
 //! Deletions arrive one object at a time, so what counts is what a cluster loses within a window. Whatever holds data or
 //! takes other things with it weighs more; scripts of the interpreter weigh nothing.
 
+mod whole;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use shared::ids::{ClusterName, ObjectKey};
 use shared::time::Millis;
+
+use whole::Wholes;
+pub use whole::{Asked, Scope};
 
 /// From where on a change waits. A number of zero switches that limit off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +82,16 @@ pub struct Breaker {
     /// Let go and not carried out yet; counted already.
     going: BTreeSet<Loss>,
     last: u32,
+    wholes: Wholes,
+}
+
+/// What a confirmation did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confirmed {
+    /// What was held is let go.
+    LetGo(BTreeSet<Loss>),
+    /// The refused DELETE may be sent again.
+    MayBeDeleted(Scope),
 }
 
 impl Breaker {
@@ -97,14 +112,21 @@ impl Breaker {
     /// The id under which it waits.
     pub fn weigh(&mut self, loss: &Loss, sizes: Sizes, now: Millis) -> Result<(), u32> {
         let weight = weight(&loss.key);
-        if weight == 0 || self.confirmed.contains(loss) || self.going.contains(loss) {
+        if weight == 0
+            || self.confirmed.contains(loss)
+            || self.going.contains(loss)
+            || self.wholes.lets_go(&loss.key, now)
+        {
             return Ok(());
         }
         if let Some((id, _)) = self.held.iter().find(|(_, held)| held.losses.contains(loss)) {
             return Err(*id);
         }
         self.forget(now);
-        if self.too_much_of_one(&loss.cluster, weight, sizes) || self.too_many(&loss.cluster, sizes) {
+        let is_hit = self.lost.contains_key(&loss.cluster);
+        if self.is_too_much(&loss.cluster, weight, sizes.entries)
+            || (!is_hit && self.is_too_many(self.lost.len() as u64 + 1, sizes.clusters))
+        {
             return Err(self.hold(loss.clone(), now));
         }
         self.count(&loss.cluster, weight, now);
@@ -141,11 +163,14 @@ impl Breaker {
         });
     }
 
-    /// Confirms what is held under an id; gives it.
-    pub fn confirm(&mut self, id: u32) -> Option<BTreeSet<Loss>> {
+    /// Confirms what is held or was refused under an id; gives it.
+    pub fn confirm(&mut self, id: u32, now: Millis) -> Option<Confirmed> {
+        if let Some(scope) = self.wholes.confirm(id, now) {
+            return Some(Confirmed::MayBeDeleted(scope));
+        }
         let held = self.held.remove(&id)?;
         self.confirmed.extend(held.losses.iter().cloned());
-        Some(held.losses)
+        Some(Confirmed::LetGo(held.losses))
     }
 
     /// What waits, by id.
@@ -170,31 +195,24 @@ impl Breaker {
         })
     }
 
-    fn too_much_of_one(&self, cluster: &ClusterName, weight: u64, sizes: Sizes) -> bool {
-        let Limits {
-            entries,
-            entries_percent,
-            ..
-        } = self.limits;
-        if entries == 0 {
-            return false;
-        }
+    fn is_too_much(&self, cluster: &ClusterName, weight: u64, entries: u64) -> bool {
+        let limits = self.limits;
         let (lost, count) = self.lost(cluster);
-        let had = sizes.entries + count;
-        lost + weight > entries && (lost + weight) * 100 > had * entries_percent
+        let total = lost + weight;
+        limits.entries > 0
+            && total > limits.entries
+            && total * 100 > (entries + count) * limits.entries_percent
     }
 
-    fn too_many(&self, cluster: &ClusterName, sizes: Sizes) -> bool {
-        let Limits {
-            clusters,
-            clusters_percent,
-            ..
-        } = self.limits;
-        if clusters == 0 || self.lost.contains_key(cluster) {
-            return false;
-        }
-        let hit = self.lost.len() as u64 + 1;
-        hit > clusters && hit * 100 > sizes.clusters * clusters_percent
+    /// `hit`: clusters that lose something within the window.
+    fn is_too_many(&self, hit: u64, clusters: u64) -> bool {
+        let limits = self.limits;
+        limits.clusters > 0 && hit > limits.clusters && hit * 100 > clusters * limits.clusters_percent
+    }
+
+    fn next_id(&mut self) -> u32 {
+        self.last = self.last.wrapping_add(1);
+        self.last
     }
 
     /// One change is one id: what is held within the window of another belongs to it.
@@ -206,13 +224,13 @@ impl Breaker {
             held.losses.insert(loss);
             return *id;
         }
-        self.last = self.last.wrapping_add(1);
+        let id = self.next_id();
         let held = Held {
             since: now,
             losses: BTreeSet::from([loss]),
         };
-        self.held.insert(self.last, held);
-        self.last
+        self.held.insert(id, held);
+        id
     }
 }
 
@@ -314,8 +332,9 @@ mod tests {
             "it waits for a person, not for time"
         );
         breaker.handle_kept(&two);
-        assert_eq!(breaker.confirm(id).unwrap(), BTreeSet::from([one.clone()]));
-        assert_eq!(breaker.confirm(id), None);
+        let go = Confirmed::LetGo(BTreeSet::from([one.clone()]));
+        assert_eq!(breaker.confirm(id, Millis(3)), Some(go));
+        assert_eq!(breaker.confirm(id, Millis(3)), None);
         assert_eq!(breaker.weigh(&one, sizes(30), Millis(3)), Ok(()));
         breaker.handle_lost(&one);
         assert_eq!(

@@ -3,6 +3,8 @@
 //! Shapes and words are the reference's (karmada-api.md sections 1.3 to 1.5, 2.7, 2.8). Rows in, JSON out; equal
 //! rows give equal JSON, times included, so a view does not change by being read.
 
+mod held;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -12,6 +14,8 @@ use shared::wire::{ApplyState, Capacity, Health};
 
 use crate::aggregate::{self, Condition, Seen, Target};
 use crate::naming;
+
+pub use held::{HeldRow, words as held_words};
 
 /// Label on what belongs to the system itself.
 const SYSTEM_LABEL: &str = "karmada.io/system";
@@ -81,6 +85,8 @@ pub struct ClusterRow {
     pub last_seen: Option<UnixSeconds>,
     /// The agent holds a set that this hub does not know: its head's sequence.
     pub behind: Option<u64>,
+    /// Ordered deletions that the agent has not carried out, by key.
+    pub held: Vec<HeldRow>,
 }
 
 /// A uid that no other row of this fleet has or will have: SHA-256 of fleet, kind of row and row id, as a uuid.
@@ -499,6 +505,9 @@ pub fn cluster(stored: &Value, row: Option<&ClusterRow>) -> Value {
             condition("HubBehind", "True", "HubBehind", &message, &since),
         );
     }
+    if let Some(condition) = held::condition(&facts.held) {
+        put_raw(&mut status, condition);
+    }
     view["status"] = Value::Object(status);
     if let Some(seen) = facts.last_seen
         && let Some(metadata) = view["metadata"].as_object_mut()
@@ -748,6 +757,7 @@ mod tests {
             }),
             last_seen: Some(T0.plus(9)),
             behind: Some(41),
+            held: vec![],
         };
         let view = cluster(&stored, Some(&facts));
         assert_eq!(view["status"]["kubernetesVersion"], "v1.36.0");

@@ -14,10 +14,12 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use hub_core::access::User;
 use hub_core::admission::{self, Deleted, Target};
+use hub_core::breaker::Scope;
 use hub_core::gc::Propagation;
 use hub_core::guard::{self, Wish};
 use hub_core::status_error::{Cause, StatusError};
 use hub_core::strict::Findings;
+use hub_core::types::Resource;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -150,6 +152,29 @@ impl Api {
         })
     }
 
+    /// Refuses what would take too much out of clusters at once.
+    fn check_losses(
+        &self,
+        resource: &Resource,
+        name: &str,
+        old: &Value,
+        is_dry: bool,
+    ) -> Result<(), StatusError> {
+        let (Some(may_delete), Some(scope)) = (self.losses.get(), Scope::of(old)) else {
+            return Ok(());
+        };
+        match may_delete(&scope, is_dry) {
+            Ok(None) => Ok(()),
+            Ok(Some(why)) => Err(StatusError::forbidden(
+                &resource.group,
+                &resource.plural,
+                name,
+                why,
+            )),
+            Err(error) => Err(StatusError::internal(error)),
+        }
+    }
+
     async fn remove(
         &self,
         served: &Served,
@@ -177,6 +202,7 @@ impl Api {
                 options.revision.as_deref(),
             )?;
             guard::check(resource, Wish::Delete, Some(&old), None)?;
+            self.check_losses(resource, name, &old, options.is_dry)?;
             let policed = Policed {
                 served,
                 namespace,

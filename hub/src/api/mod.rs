@@ -38,7 +38,7 @@ pub use audit::Audit;
 
 use crate::clock;
 use crate::keys::Authority;
-use crate::store::{ResourceId, Store};
+use crate::store::{ResourceId, Store, StoreError};
 use access::{Access, Caller, Guard};
 use axum::Router;
 use axum::body::Body;
@@ -50,6 +50,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hub_core::access::review;
 use hub_core::audit::Record;
+use hub_core::breaker::Scope;
 use hub_core::policy::Switches;
 use hub_core::scale;
 use hub_core::status_error::{Details, Reason, StatusError};
@@ -98,8 +99,13 @@ pub struct Api {
     watches: Places,
     connections: Connections,
     audit: OnceLock<Audit>,
+    /// What a DELETE may take out of clusters.
+    losses: OnceLock<MayDelete>,
     policies: Policies,
 }
+
+/// Judges a DELETE by what it takes out of clusters: why it may not be, if so. True: a dry run.
+pub type MayDelete = Box<dyn Fn(&Scope, bool) -> Result<Option<String>, StoreError> + Send + Sync>;
 
 impl fmt::Debug for Api {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -206,6 +212,7 @@ impl Api {
             watches: Places::new(limits::WATCHES),
             connections: Connections::default(),
             audit: OnceLock::new(),
+            losses: OnceLock::new(),
             policies: Policies::default(),
             store,
         })
@@ -215,6 +222,12 @@ impl Api {
     pub fn allow(&self, switches: Switches) {
         // Two operators would contradict each other: the first word stays.
         let _first_stays = self.switches.set(switches);
+    }
+
+    /// Asks before a DELETE takes something out of clusters from now on; the first to ask stays.
+    pub fn guard_losses(&self, may_delete: MayDelete) {
+        // Two judges would contradict each other.
+        let _first_stays = self.losses.set(may_delete);
     }
 
     /// Writes a line per write to an audit log from now on; the first log stays.

@@ -268,10 +268,14 @@ pub(super) fn held(held: &HeldChanges) -> String {
     }
     let mut out = String::new();
     for change in &held.items {
-        out.push_str(&format!(
-            "{}  {} objects, waits {} s; `pinnace confirm {}` deletes them\n",
-            change.id, change.count, change.age_seconds, change.id
-        ));
+        let (id, count, age) = (change.id, change.count, change.age_seconds);
+        out.push_str(&match &change.refused {
+            None => format!("{id}  {count} objects, waits {age} s; `pinnace confirm {id}` deletes them\n"),
+            Some(what) => format!(
+                "{id}  deleting {what}, refused {age} s ago, would take {count} objects with it; `pinnace confirm {id}` \
+                 allows it, then delete it again\n"
+            ),
+        });
         for loss in &change.losses {
             out.push_str(&format!("    {loss}\n"));
         }

@@ -380,6 +380,7 @@ impl Agent {
                     .map_err(|_ended| Halt::End)?;
                 if offer {
                     crash::point("publish.after");
+                    tracing::debug!(cluster = %self.cluster, "set offered");
                 }
                 Ok(())
             }

@@ -56,6 +56,7 @@ pub(super) async fn perform(
             if !store.mark_published(cluster, sequence).await? {
                 return Ok(Outcome::Overtaken(sequence));
             }
+            tracing::debug!(%cluster, %sequence, "set marked as sent");
         }
         Effect::Acked(sequence, digest) => {
             store.acked(cluster, sequence, digest).await?;

@@ -9,6 +9,7 @@ use crate::store::{ResourceId, Store};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) resource: ResourceId,
+    pub(super) kind: String,
     pub(super) namespaced: bool,
 }
 
@@ -41,6 +42,7 @@ fn among<'r>(resources: impl Iterator<Item = &'r Resource>, text: &str) -> Vec<C
         let (group, plural) = &served.storage;
         let candidate = Candidate {
             resource: ResourceId::new(group, plural),
+            kind: served.kind.to_string(),
             namespaced: served.namespaced,
         };
         if !found.contains(&candidate) {
@@ -59,6 +61,7 @@ mod tests {
         let find = |text: &str| among(TypeTable::built_in().resources().iter(), text);
         let deployments = Candidate {
             resource: ResourceId::new("apps", "deployments"),
+            kind: "Deployment".to_owned(),
             namespaced: true,
         };
         for text in [

@@ -14,12 +14,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use http::StatusCode;
+use hub_core::breaker::Confirmed;
 use hub_core::ship::Winner;
 use hub_core::status_error::{Reason, StatusError};
 use hub_core::types::TypeTable;
 use ring::rand::SystemRandom;
 use serde_json::{Value, json};
-use shared::ids::ClusterName;
+use shared::ids::{ClusterName, ObjectKey};
 use shared::keys::{HubKeys, RootPin};
 use shared::limits::CARRIED_BYTES_MAX;
 
@@ -27,9 +28,12 @@ use crate::clock;
 use crate::courier::Courier;
 use crate::enroll::{self, TokenError, TokenRequest};
 use crate::metrics::CONTENT_TYPE;
-use crate::reconcile::{ExplainError, Reconciler, explain, rendering, verdicts};
+use crate::reconcile::{
+    ExplainError, Reconciler, explain, explain_gone, explains_itself, rendering, verdicts,
+};
+use crate::store::Store;
 use crate::store::fleet::Terms;
-use crate::store::{ResourceId, Store};
+use kinds::Candidate;
 use wire::{ClusterAction, JoinToken, JoinTokenStatus, ReconcileMode};
 
 /// Bodies of this group are small.
@@ -174,9 +178,21 @@ async fn explain_object(
     State(fleet): State<Arc<Fleet>>,
     Path((kind, namespace, name)): Path<(String, String, String)>,
 ) -> Answer<Json<wire::Explanation>> {
-    of_kind(&fleet.store, &kind, &namespace, |resource, namespace| {
-        let mut told: wire::Explanation = explain(&fleet.reconciler, resource, namespace, &name)?.into();
-        told.placement = verdicts(&fleet.reconciler, resource, namespace, &name)?;
+    of_kind(&fleet.store, &kind, &namespace, |found, namespace| {
+        let resource = &found.resource;
+        let explained = match explain(&fleet.reconciler, resource, namespace, &name) {
+            Err(absent @ ExplainError::NotFound { .. }) => {
+                let key = ObjectKey::new(&resource.group, &found.kind, namespace, &name);
+                let left = explain_gone(&fleet.reconciler, &key)?.ok_or(absent)?;
+                return Ok(Json(left.into()));
+            }
+            explained => explained?,
+        };
+        let mut told: wire::Explanation = explained.into();
+        told.placement = match explains_itself(resource) {
+            true => Vec::new(),
+            false => verdicts(&fleet.reconciler, resource, namespace, &name)?,
+        };
         Ok(Json(told))
     })
 }
@@ -187,8 +203,8 @@ async fn render_object(
 ) -> Answer<Json<wire::Rendering>> {
     let cluster = cluster_name(&cluster)?;
     known(&fleet.store, &cluster)?;
-    of_kind(&fleet.store, &kind, &namespace, |resource, namespace| {
-        rendering(&fleet.reconciler, resource, namespace, &name, &cluster).map(Json)
+    of_kind(&fleet.store, &kind, &namespace, |found, namespace| {
+        rendering(&fleet.reconciler, &found.resource, namespace, &name, &cluster).map(Json)
     })
 }
 
@@ -203,7 +219,7 @@ fn of_kind<T>(
     store: &Store,
     kind: &str,
     namespace: &str,
-    answer: impl Fn(&ResourceId, &str) -> Result<T, ExplainError>,
+    answer: impl Fn(&Candidate, &str) -> Result<T, ExplainError>,
 ) -> Answer<T> {
     let table = TypeTable::built_in();
     let candidates = kinds::find(table, store, kind);
@@ -214,7 +230,7 @@ fn of_kind<T>(
     let mut absent = None;
     for candidate in candidates {
         let place = if candidate.namespaced { namespace } else { "" };
-        match answer(&candidate.resource, place) {
+        match answer(&candidate, place) {
             Ok(answer) => return Ok(answer),
             Err(error @ ExplainError::NotFound { .. }) => absent = absent.or(Some(error)),
             Err(error) => return Err(Refused::new(Reason::InternalError, error)),
@@ -256,8 +272,9 @@ async fn held_changes(State(fleet): State<Arc<Fleet>>) -> Json<wire::HeldChanges
     let items = fleet.reconciler.held().into_iter().map(|held| wire::HeldChange {
         id: held.id,
         age_seconds: held.age_seconds,
-        count: held.losses.len(),
+        count: held.count,
         losses: held.losses.into_iter().take(wire::LOSSES_SHOWN).collect(),
+        refused: held.refused,
     });
     Json(wire::HeldChanges {
         items: items.collect(),
@@ -269,7 +286,10 @@ async fn confirm_change(State(fleet): State<Arc<Fleet>>, Path(id): Path<String>)
         .parse()
         .map_err(|_| Refused::new(Reason::BadRequest, format!("{id:?} is no id of a held change")))?;
     match fleet.reconciler.confirm(id) {
-        Some(count) => Ok(done(format!("confirmed: {count} objects are deleted"))),
+        Some(Confirmed::LetGo(losses)) => {
+            Ok(done(format!("confirmed: {} objects are deleted", losses.len())))
+        }
+        Some(Confirmed::MayBeDeleted(scope)) => Ok(done(format!("confirmed: {scope} may be deleted now"))),
         None => Err(Refused::new(
             Reason::NotFound,
             format!("nothing is held under {id}; `pinnace confirm` lists what is"),

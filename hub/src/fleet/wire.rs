@@ -125,6 +125,9 @@ pub struct HeldChange {
     pub count: usize,
     /// The first of them: cluster and object.
     pub losses: Vec<String>,
+    /// The DELETE that was refused; absent: what waits goes on by itself once it is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// A file on its way: answer of `clusters/NAME/export`, body of `clusters/NAME/receipt`.

@@ -16,9 +16,11 @@ use hub_core::quota;
 use serde_json::Value;
 use shared::ids::{ClusterName, ObjectKey};
 use shared::reason::{Code, Reason};
+use shared::time::UnixSeconds;
 use shared::wire::{ApplyState, Health};
 
 use super::Reconciler;
+use super::explain_gone::is_cluster;
 use super::explain_policy::is_policy;
 use super::feed::take_silence_off;
 use super::status::wanted;
@@ -66,6 +68,9 @@ pub fn explain(
         .ok_or_else(not_found)?;
     if is_policy(resource) {
         return Ok(reconciler.explain_policy(&object)?);
+    }
+    if is_cluster(resource) {
+        return Ok(reconciler.explain_cluster(&object)?);
     }
     let mut value = object.value();
     take_silence_off(&mut value);
@@ -239,7 +244,7 @@ impl Reconciler {
         (index.required_by(&template.subject()), used)
     }
 
-    fn cluster_states(
+    pub(super) fn cluster_states(
         &self,
         key: &ObjectKey,
         plan: &TemplatePlan,
@@ -277,6 +282,13 @@ impl Reconciler {
                 (Some(_), None) => true,
                 (None, _) => false,
             };
+            let leaves = target.is_none() && leaving.contains(&cluster);
+            let held = match leaves {
+                true => self.store.held_deletions(&cluster)?,
+                false => Vec::new(),
+            };
+            let held = held.into_iter().find(|held| held.key == *key);
+            let seconds_ago = |time: UnixSeconds| u64::try_from(wall.0.saturating_sub(time.0)).unwrap_or(0);
             states.push(state(&TargetFacts {
                 replicas: share.map(|share| share.replicas).filter(|replicas| *replicas > 0),
                 enrolled: row.is_some(),
@@ -288,19 +300,27 @@ impl Reconciler {
                 offered: set.as_ref().map(|set| set.sequence.0),
                 acknowledged: set.as_ref().map(|set| set.acked.0),
                 suspended: target.is_some_and(|target| target.entry.suspended),
-                leaving: target.is_none() && leaving.contains(&cluster),
-                report: target.and_then(|target| {
-                    let report = target.report.as_ref()?;
-                    Some(ReportFacts {
+                leaving: leaves,
+                report: match (target, held) {
+                    (Some(target), _) => target.report.as_ref().map(|report| ReportFacts {
                         current: report.digest == target.entry.digest,
                         applied: report.applied == ApplyState::Applied,
                         reason: report.reason.clone(),
                         message: report.message.clone(),
                         health: health(report.health),
-                        age_s: u64::try_from(wall.0.saturating_sub(report.observed.0)).unwrap_or(0),
+                        age_s: seconds_ago(report.observed),
                         age_is_lower_bound: report.observed_is_bound,
-                    })
-                }),
+                    }),
+                    (None, held) => held.map(|held| ReportFacts {
+                        current: false,
+                        applied: false,
+                        reason: held.code(),
+                        message: held.message,
+                        health: None,
+                        age_s: seconds_ago(held.observed),
+                        age_is_lower_bound: held.observed_is_bound,
+                    }),
+                },
                 cluster: cluster.to_string(),
             }));
         }

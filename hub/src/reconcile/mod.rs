@@ -18,6 +18,7 @@ mod conditions;
 mod dirty;
 mod events;
 mod explain;
+mod explain_gone;
 mod explain_policy;
 mod failover;
 mod feed;
@@ -58,6 +59,7 @@ use crate::metrics::Metrics;
 use crate::store::{BindingRef, ResourceId, Store, StoreError};
 
 pub use explain::{ExplainError, explain};
+pub use explain_gone::{explain_gone, explains_itself};
 pub use held::HeldChange;
 pub use presence::{Presence, Turned};
 pub use render::{rendering, verdicts};

@@ -630,6 +630,11 @@ impl Reconciler {
             return Ok(go.refused);
         }
         let answers = self.store.adopt(binding, adoptions).await?;
+        tracing::debug!(
+            namespace = binding.namespace,
+            name = binding.name,
+            "works adopted"
+        );
         self.lost(&go);
         Ok(answers
             .into_iter()

@@ -74,3 +74,7 @@ pub const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Between two looks at the lock.
 pub const LOCK_LOOK: Duration = Duration::from_millis(20);
+/// Ordered deletions of one cluster of which is kept what the agent says.
+pub const HELD_DELETIONS: usize = 100;
+/// Bytes of a message about one of them.
+pub const HELD_MESSAGE_BYTES: usize = 256;

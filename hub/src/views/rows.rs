@@ -81,5 +81,15 @@ pub(super) fn cluster(store: &Store, row: &fleet::ClusterRow) -> Result<view::Cl
         capacity: row.facts.capacity.clone(),
         last_seen: row.last_seen,
         behind: behind.map(|held| held.head.head.sequence.0),
+        held: store
+            .still_held(&row.cluster, &row.facts)?
+            .into_iter()
+            .map(|held| view::HeldRow {
+                key: held.key,
+                reason: held.reason,
+                message: held.message,
+                observed: held.observed,
+            })
+            .collect(),
     })
 }

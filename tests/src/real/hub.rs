@@ -105,6 +105,11 @@ impl Hub {
         .with_context(|| format!("see {}", self.log.display()))
     }
 
+    /// Its log.
+    pub fn log(&self) -> &Path {
+        &self.log
+    }
+
     /// Starts the hub without waiting.
     ///
     /// # Errors

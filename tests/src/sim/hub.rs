@@ -1,6 +1,8 @@
 //! The hub of the simulation: real ships, real exchange and codec, a model of the store. Carries outputs out in order
 //! and may crash before or after each durable one.
 
+mod words;
+
 use std::sync::Arc;
 
 use hub_core::ship::{Boots, Current, Desk, Effect, Encodings, Enrolled, Event, Output, Ship};
@@ -10,7 +12,7 @@ use shared::keys::HubKeys;
 use shared::seal::{Channel, HubExchange};
 use shared::time::{Millis, UnixSeconds};
 use shared::topics::Direction;
-use shared::wire::{Down, Kind, Up, X1, X3, decode_up, encode_down, open_envelope, peek_epoch};
+use shared::wire::{Down, Kind, X1, X3, decode_up, encode_down, open_envelope, peek_epoch};
 
 use super::bugs::Bug;
 use super::disk::HubDisk;
@@ -19,6 +21,7 @@ use super::faults::Faults;
 use super::network::Network;
 use super::rng::Rng;
 use super::trace::Trace;
+use words::{trace_down, trace_up};
 
 /// Half-open exchanges per cluster.
 const HALF_OPEN_MAX: usize = 4;
@@ -503,101 +506,5 @@ impl Hub {
             self.set_changed(cluster, scene);
         }
         true
-    }
-}
-
-fn trace_up(cluster: usize, up: &Up, scene: &mut Scene<'_>) {
-    let now = scene.now;
-    match up {
-        Up::Hello(h) => scene.trace.note(
-            now,
-            format_args!(
-                "{cluster} > hello {:?} held {:?}",
-                h.boot,
-                h.held.as_ref().map(|h| h.head.sequence)
-            ),
-        ),
-        Up::Ack(a) => scene
-            .trace
-            .note(now, format_args!("{cluster} > ack {}", a.sequence)),
-        Up::Want(w) => {
-            scene.trace.mark(match w.what {
-                shared::wire::What::Set(_) => "whole set wanted",
-                shared::wire::What::Content(_) => "content wanted",
-            });
-            if w.offset > 0 {
-                scene.trace.mark("content wanted from the middle");
-            }
-            scene
-                .trace
-                .note(now, format_args!("{cluster} > want {:?} {}", w.what, w.offset));
-        }
-        Up::Report(r) => {
-            if !r.tombstones_done.is_empty() {
-                scene.trace.mark("tombstone reported");
-            }
-            if r.strays.as_ref().is_some_and(|s| !s.is_empty()) {
-                scene.trace.mark("stray reported");
-            }
-            scene.trace.note(
-                now,
-                format_args!("{cluster} > report {} of {}", r.report_seq, r.objects.len()),
-            );
-        }
-        Up::Beat(b) => scene
-            .trace
-            .note(now, format_args!("{cluster} > beat {}", b.sequence)),
-        Up::Refused(r) => scene.trace.note(
-            now,
-            format_args!("{cluster} > refused {} {}", r.sequence, r.reason),
-        ),
-        Up::Held(c) => scene
-            .trace
-            .note(now, format_args!("{cluster} > held {:?} {}", c.what, c.offset)),
-        Up::Member(_) | Up::Room(_) | Up::Join(_) => {}
-    }
-}
-
-fn trace_down(cluster: usize, down: &Down, scene: &mut Scene<'_>) {
-    let now = scene.now;
-    match down {
-        Down::Offer(o) => {
-            scene.trace.mark(match (&o.delta, o.base) {
-                (None, _) => "offer without delta",
-                (Some(_), Sequence(0)) => "offer from the empty set",
-                _ => "offer as delta",
-            });
-            if !o.inline.is_empty() {
-                scene.trace.mark("content rides along");
-            }
-            scene.trace.note(
-                now,
-                format_args!(
-                    "{cluster} < offer {} from {} with {}",
-                    o.sequence,
-                    o.base,
-                    o.inline.len()
-                ),
-            );
-        }
-        Down::Welcome(w) => scene.trace.note(
-            now,
-            format_args!("{cluster} < welcome {} {}", w.session, w.behind),
-        ),
-        Down::Chunk(c) => scene.trace.note(
-            now,
-            format_args!("{cluster} < chunk {:?} {}/{}", c.what, c.offset, c.total),
-        ),
-        Down::Ask(a) => scene
-            .trace
-            .note(now, format_args!("{cluster} < ask {:?} {}", a.what, a.offset)),
-        Down::ReportAck(a) => scene
-            .trace
-            .note(now, format_args!("{cluster} < report ack {}", a.report_seq)),
-        Down::BeatAck(_)
-        | Down::Joined(_)
-        | Down::JoinRefused(_)
-        | Down::Revoked(_)
-        | Down::SealingKey(_) => {}
     }
 }

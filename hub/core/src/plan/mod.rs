@@ -301,7 +301,9 @@ pub struct TemplatePlan {
 }
 
 impl TemplatePlan {
-    fn nothing(key: &ObjectKey, binding_name: String) -> Self {
+    /// The plan for an object that nothing is to be done about.
+    #[must_use]
+    pub fn nothing(key: &ObjectKey, binding_name: String) -> Self {
         Self {
             key: key.clone(),
             binding_name,

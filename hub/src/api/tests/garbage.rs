@@ -166,3 +166,47 @@ async fn a_namespace_says_what_it_waits_for() {
     hub.until("/api/v1/namespaces/own", 404).await;
     running.abort();
 }
+
+/// Red if a DELETE did not ask what it takes out of clusters, or asked again about what ends already.
+#[tokio::test]
+async fn a_namespace_that_takes_too_much_with_it_is_refused_with_the_command() {
+    let hub = Hub::new().await;
+    let confirmed = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let ask = confirmed.clone();
+    hub.api.guard_losses(Box::new(move |scope, is_dry| {
+        let is_meant =
+            scope.to_string() == "Namespace shop" && !ask.load(std::sync::atomic::Ordering::SeqCst);
+        Ok(is_meant.then(|| format!("dry run {is_dry}, `pinnace confirm 7`")))
+    }));
+    for name in ["shop", "work"] {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        hub.post("/api/v1/namespaces", &namespace).await;
+    }
+    assert_eq!(
+        hub.delete("/api/v1/namespaces/work", &Value::Null).await.code,
+        200
+    );
+    let dry = hub
+        .delete("/api/v1/namespaces/shop?dryRun=All", &Value::Null)
+        .await;
+    assert_eq!(dry.code, 403);
+    let refused = hub.delete("/api/v1/namespaces/shop", &Value::Null).await;
+    assert_eq!(
+        (refused.code, &refused.body["reason"]),
+        (403, &json!("Forbidden"))
+    );
+    assert_eq!(
+        refused.body["message"],
+        "namespaces \"shop\" is forbidden: dry run false, `pinnace confirm 7`"
+    );
+    let there = hub.get("/api/v1/namespaces/shop").await;
+    assert_eq!(there.body["status"]["phase"], "Active", "nothing was begun");
+    confirmed.store(true, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(
+        hub.delete("/api/v1/namespaces/shop", &Value::Null).await.code,
+        200
+    );
+    confirmed.store(false, std::sync::atomic::Ordering::SeqCst);
+    let again = hub.delete("/api/v1/namespaces/shop", &Value::Null).await;
+    assert_ne!(again.code, 403, "it ends already");
+}

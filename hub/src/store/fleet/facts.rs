@@ -11,6 +11,7 @@ use super::super::error::StoreError;
 use super::super::object::Revision;
 use super::enrolment::{cluster_changed, of_json, to_json};
 use super::intern;
+use super::undone::HeldDeletion;
 
 /// Facts of one cluster. Stored as JSON; fields a newer program adds are defaulted here.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +29,8 @@ pub struct ClusterFacts {
     pub room: Option<Room>,
     /// Objects the agent no longer manages though nobody ordered their deletion.
     pub strays: Vec<ObjectKey>,
+    /// Ordered deletions that the agent has not carried out, by key; see [`Store::held_deletions`].
+    pub held_deletions: Vec<HeldDeletion>,
     /// The last set the agent refused: code and detail, until it acknowledges one.
     pub refused: Option<(String, String)>,
     /// The last receipt that came in a file: sequence, session and journal number.

@@ -14,6 +14,7 @@ mod sets;
 mod standing;
 mod succession;
 mod targets;
+mod undone;
 
 pub use adopt::{AdoptRefusal, Adoption};
 pub use behind::{HeldSet, PushRefusal};
@@ -27,6 +28,7 @@ pub(super) use sets::{close_sets, content_digests, noted_digest, set_of_rows};
 pub(super) use standing::{Sets, Standings};
 pub use succession::{Before, RemoveRefusal};
 pub use targets::{Target, TargetState, Tombstoned};
+pub use undone::HeldDeletion;
 
 #[cfg(test)]
 mod tests;

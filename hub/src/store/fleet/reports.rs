@@ -18,6 +18,7 @@ use super::enrolment::{cluster_changed, of_json, to_json};
 use super::facts::ClusterFacts;
 use super::intern;
 use super::sets::{ClusterRow, end_tombstones, read_cluster, touch_binding};
+use super::undone;
 use crate::crash;
 
 /// What an agent last said of a target.
@@ -124,11 +125,18 @@ pub(super) fn take_in(
     now: UnixSeconds,
 ) -> Result<Ingested, StoreError> {
     let mut bindings: Vec<(i64, BindingRef)> = Vec::new();
+    let mut leaving = Vec::new();
     for object in &report.objects {
-        if let Some(touched) = store_object(batch, cluster, row, object, now)?
-            && !bindings.contains(&touched)
-        {
-            bindings.push(touched);
+        match store_object(batch, cluster, row, object, now)? {
+            Stored::Changed(id, binding) if !bindings.iter().any(|(known, _)| *known == id) => {
+                bindings.push((id, binding));
+            }
+            Stored::Changed(..) | Stored::Same => {}
+            Stored::NoTarget => {
+                if undone::is_ordered(batch, row.id, &object.key)? {
+                    leaving.push(object);
+                }
+            }
         }
     }
     for (id, binding) in &bindings {
@@ -140,6 +148,7 @@ pub(super) fn take_in(
         .map(|done| (done.key.clone(), done.sequence))
         .collect();
     let set = end_tombstones(batch, cluster, row, &done)?;
+    undone::note(batch, cluster, row, &leaving, set.is_some(), now)?;
     store_facts(batch, cluster, row, report)?;
     Ok(Ingested::New {
         bindings: bindings.into_iter().map(|(_, binding)| binding).collect(),
@@ -147,17 +156,26 @@ pub(super) fn take_in(
     })
 }
 
-/// The binding whose target changed visibly; none if nothing did or the object is no target of this cluster.
+/// What became of what a report says of one object.
+enum Stored {
+    /// The target of this binding changed visibly.
+    Changed(i64, BindingRef),
+    /// Nothing new.
+    Same,
+    /// The object is no target of this cluster.
+    NoTarget,
+}
+
 fn store_object(
     batch: &mut Batch<'_>,
     cluster: &ClusterName,
     row: &ClusterRow,
     object: &ObjectReport,
     now: UnixSeconds,
-) -> Result<Option<(i64, BindingRef)>, StoreError> {
+) -> Result<Stored, StoreError> {
     let db = batch.db;
     let Some(okey) = intern::known_okey(db, &object.key)? else {
-        return Ok(None);
+        return Ok(Stored::NoTarget);
     };
     let found: Option<(i64, i64, String, String)> = db
         .prepare_cached(
@@ -170,7 +188,7 @@ fn store_object(
         })
         .optional()?;
     let Some((id, binding_id, namespace, name)) = found else {
-        return Ok(None);
+        return Ok(Stored::NoTarget);
     };
     let secret = object.key.group.is_empty() && object.key.kind == "Secret";
     let columns = (
@@ -200,7 +218,7 @@ fn store_object(
         })
         .optional()?;
     if before.as_ref() == Some(&columns) {
-        return Ok(None);
+        return Ok(Stored::Same);
     }
     let age_s = i64::try_from(object.age_ms / 1_000).unwrap_or(i64::MAX);
     let revision = batch.next_revision();
@@ -231,7 +249,7 @@ fn store_object(
         change: TargetChange::Changed,
     };
     batch.row_changed(RowChange { revision, row });
-    Ok(Some((binding_id, binding)))
+    Ok(Stored::Changed(binding_id, binding))
 }
 
 fn store_facts(

@@ -40,6 +40,8 @@ pub(crate) struct Bed {
     program: PathBuf,
     data: PathBuf,
     log: PathBuf,
+    /// Of the agent's log; none: its own default.
+    filter: Option<String>,
 }
 
 impl Bed {
@@ -63,6 +65,7 @@ impl Bed {
             program,
             data: folder.join("agent"),
             log: folder.join("agent.log"),
+            filter: None,
         };
         bed.join()?;
         Ok(bed)
@@ -90,10 +93,25 @@ impl Bed {
         Ok(())
     }
 
+    /// Starts hub and agent anew with logs of this filter.
+    pub(crate) fn talk(&mut self, filter: &str) -> Result<()> {
+        self.stop()?;
+        self.hub.stop()?;
+        self.hub.start(&[("PINNACE_LOG", filter)])?;
+        self.filter = Some(filter.to_owned());
+        self.start()
+    }
+
+    /// The agent's log.
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+
     /// Starts the agent.
     pub(crate) fn start(&mut self) -> Result<()> {
         let mut command = Command::new(&self.program);
         command.args(["run", "--data"]).arg(&self.data);
+        command.envs(self.filter.iter().map(|filter| ("PINNACE_LOG", filter)));
         self.agent = Some(Process::start(command, &self.log)?);
         Ok(())
     }

@@ -3,6 +3,7 @@
 mod bed;
 mod churn;
 mod numbers;
+mod steps;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ use tests::simulated::machine;
 
 use bed::{Bed, DEPLOYMENTS, NAMESPACE, PATIENCE, api, config_map};
 use numbers::{AgentNumbers, Beside, Idle, Program};
+use steps::{Edit, Step};
 
 use crate::path::client;
 use crate::summary::Spread;
@@ -63,10 +65,11 @@ pub(crate) fn measure(folder: &Path, options: &Options) -> Result<AgentNumbers> 
         bed.crowd(crowd)?;
         beside.push(runtime.block_on(look(&mut bed, DEPLOYMENTS + crowd))?);
     }
-    let edits = runtime.block_on(edits(&bed))?;
+    let (edits, _) = runtime.block_on(edits(&bed))?;
     let repairs = runtime.block_on(repairs(&bed))?;
     let idle = idle(&mut bed, options.idle, &runtime)?;
     let (seconds, many_peak_kib) = many(&mut bed)?;
+    let steps = steps(&mut bed, &runtime)?;
     let dist = xtask::workspace::target()?.join("x86_64-unknown-linux-musl/dist/pinnace-agent");
     Ok(AgentNumbers {
         profile: machine::profile(),
@@ -80,6 +83,7 @@ pub(crate) fn measure(folder: &Path, options: &Options) -> Result<AgentNumbers> 
         load: (load_before, machine::load()?),
         beside,
         edit_to_member_ms: edits,
+        steps,
         repair_ms: repairs,
         many: (MANY, seconds),
         many_peak_kib,
@@ -114,32 +118,52 @@ async fn look(bed: &mut Bed, pods: usize) -> Result<Beside> {
     })
 }
 
+/// The same edits once more, with logs that say where the time goes.
+fn steps(bed: &mut Bed, runtime: &tokio::runtime::Runtime) -> Result<Vec<Step>> {
+    bed.talk(steps::LOG)?;
+    bed.settled(WORKS + MANY)?;
+    std::thread::sleep(CALM);
+    let (_, edits) = runtime.block_on(edits(bed))?;
+    steps::find(bed.hub.log(), bed.log(), &edits)
+}
+
 /// Edits on the hub, one after another.
-async fn edits(bed: &Bed) -> Result<Spread> {
+async fn edits(bed: &Bed) -> Result<(Spread, Vec<Edit>)> {
     let hub = client(bed.hub.kubectl().kubeconfig()).await?;
     let member = client(&bed.member.kubeconfig()).await?;
     let (there, here) = (api(&hub, "", "ConfigMap"), api(&member, "", "ConfigMap"));
     let mut times = Vec::new();
+    let mut all = Vec::new();
+    // Another value than the edits of an earlier run.
+    let run = steps::now();
     for n in 0..EDITS {
         let name = format!("map-{}", n % (WORKS - DEPLOYMENTS));
-        let value = format!("edit-{n}");
+        let value = format!("edit-{n}-{run}");
         let patch = json!({"data": {"value": value}});
+        let sent = steps::now();
         let edit = async {
             there
                 .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
                 .await?;
-            anyhow::Ok(Instant::now())
+            anyhow::Ok((Instant::now(), steps::now()))
         };
         let arrival = async {
             seen(&here, &name, |o| o["data"]["value"] == value.as_str()).await?;
-            anyhow::Ok(Instant::now())
+            anyhow::Ok((Instant::now(), steps::now()))
         };
-        let (answered, arrived) = futures::future::try_join(edit, arrival).await?;
+        let ((answered, answered_at), (arrived, arrived_at)) =
+            futures::future::try_join(edit, arrival).await?;
         times.push(arrived.saturating_duration_since(answered).as_secs_f64() * 1e3);
+        all.push(Edit {
+            object: name,
+            sent,
+            answered: answered_at,
+            arrived: arrived_at,
+        });
         // A person's pace: the report of the edit is told before the next one.
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
-    Spread::of(times).context("no edit")
+    Ok((Spread::of(times).context("no edit")?, all))
 }
 
 /// Somebody changes our fields in the member; every object once, so that no fight is suspected.

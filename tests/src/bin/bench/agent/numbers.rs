@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use super::steps::Step;
 use crate::summary::Spread;
 
 /// The program.
@@ -85,6 +86,8 @@ pub(crate) struct AgentNumbers {
     pub(crate) beside: Vec<Beside>,
     /// Milliseconds from the hub's answer to an edit until the member's object has it.
     pub(crate) edit_to_member_ms: Spread,
+    /// Where that time goes, measured apart with talkative logs.
+    pub(crate) steps: Vec<Step>,
     /// Milliseconds from somebody's change of our object until it is as wanted again.
     pub(crate) repair_ms: Spread,
     /// Seconds from the start of the agent until all objects of this many exist.
@@ -138,6 +141,9 @@ impl fmt::Display for AgentNumbers {
             )?;
         }
         writeln!(f, "  answered edit -> member, ms  {}", self.edit_to_member_ms)?;
+        for step in &self.steps {
+            writeln!(f, "    {:<28} {}", step.what, step.since_answer_ms)?;
+        }
         writeln!(f, "  drift -> repaired, ms        {}", self.repair_ms)?;
         writeln!(
             f,
