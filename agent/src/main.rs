@@ -121,7 +121,12 @@ struct JoinArgs {
     #[arg(long)]
     root: String,
     /// The token; better in a file, as command lines are visible to other users.
-    #[arg(long, conflicts_with = "token_file", required_unless_present = "token_file")]
+    #[arg(
+        long,
+        conflicts_with = "token_file",
+        required_unless_present = "token_file",
+        allow_hyphen_values = true
+    )]
     token: Option<String>,
     /// File with the token; `-` is standard input.
     #[arg(long)]

@@ -83,7 +83,7 @@ pub async fn create_token(
     shared::join::check_address(&hub)?;
     let mut bytes = [0; TOKEN_BYTES];
     random.fill(&mut bytes).map_err(|_| TokenError::NoRandomness)?;
-    let text = URL_SAFE_NO_PAD.encode(bytes);
+    let text = token_text(bytes);
     let expires = now.plus(life_seconds);
     let line = JoinLine {
         hub,
@@ -100,6 +100,15 @@ pub async fn create_token(
     };
     store.create_token(token, now).await?;
     Ok((line, expires))
+}
+
+/// A token stands behind `--token` in the join line, where a leading `-` would make it an option.
+fn token_text(bytes: [u8; TOKEN_BYTES]) -> String {
+    let mut text = URL_SAFE_NO_PAD.encode(bytes);
+    if text.starts_with('-') {
+        text.replace_range(..1, "A");
+    }
+    text
 }
 
 fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), TokenError> {
@@ -475,6 +484,17 @@ mod tests {
             refused(world.join(second.token.expose(), 3, "other", NOW).await),
             Reason::NameTaken
         );
+    }
+
+    #[test]
+    fn no_token_looks_like_an_option() {
+        for first in 0..=255 {
+            let mut bytes = [0xfb; TOKEN_BYTES];
+            bytes[0] = first;
+            let text = token_text(bytes);
+            assert!(!text.starts_with('-'), "{text}");
+            assert!(JoinToken::new(&text).is_ok(), "{text}");
+        }
     }
 
     #[tokio::test]
