@@ -232,8 +232,20 @@ fn receipt(enrolment: &Enrolment, fleet: FleetId) -> Receipt {
     }
 }
 
-/// Takes back a cluster that this hub once enrolled and no longer knows (it was restored from an older state).
-/// `None`: the receipt is not ours or not this agent's.
+/// Whether this hub, or an earlier life of it, enrolled this identity under this name.
+pub(crate) fn vouches(
+    keys: &HubKeys,
+    cluster: &ClusterName,
+    identity: PublicKey,
+    shown: &SignedReceipt,
+) -> bool {
+    let receipt = &shown.receipt;
+    shown.verify(&keys.ring()).is_ok() && receipt.cluster == *cluster && receipt.identity == identity
+}
+
+/// Takes back an agent that this hub once enrolled and no longer knows (it was restored from an older state), where nobody
+/// else has the name or the enrolment of who has it was opened for a successor. `None`: it is not so, or the receipt is
+/// not ours or not this agent's.
 ///
 /// # Errors
 /// The store.
@@ -247,7 +259,7 @@ pub(crate) async fn recall(
     now: UnixSeconds,
 ) -> Result<Option<Enrolment>, JoinError> {
     let receipt = &shown.receipt;
-    if shown.verify(&keys.ring()).is_err() || receipt.cluster != *cluster || receipt.identity != identity {
+    if !vouches(keys, cluster, identity, shown) {
         return Ok(None);
     }
     let terms = Terms {

@@ -151,6 +151,8 @@ reasons! {
     Conflict stays,
     /// Another manager keeps overwriting the same fields; backed off.
     Fighting retry,
+    /// Another enrolment of this cluster took the object over; the agent that had it before leaves it alone.
+    Superseded stays,
     /// A change of a field that the API never changes.
     ImmutableField stays,
     /// The member's API refuses the object as invalid.

@@ -35,6 +35,8 @@ pub enum Step {
     },
     /// It has run to its end and was removed since; running it again is not wanted.
     Completed,
+    /// Another enrolment of this cluster took over what this one managed: write nothing.
+    Yield,
 }
 
 /// True for kinds that run once: another template uid means another run.
@@ -60,6 +62,12 @@ pub fn decide(
     };
     if live.deleting {
         return Step::Wait;
+    }
+    // Who took an object over found it with the marks of the enrolment before it, and had no record of it. So of two
+    // agents of one cluster, the one with a record of an object that the other has marked is the former one, whatever
+    // hub and clocks say. It has lost the object for good, and the two never fight over it.
+    if record.is_some() && live.mark == Mark::Former {
+        return Step::Yield;
     }
     let known = record.filter(|r| r.uid == live.uid);
     let claimed = intent.filter(|i| claims(i, live));
@@ -99,4 +107,94 @@ pub fn claims(intent: &Intent, live: &Live) -> bool {
         == Mark::Ours {
             nonce: Some(intent.nonce),
         }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use shared::ids::{Digest, ObjectKey};
+    use shared::set::DeleteMode;
+
+    use super::*;
+
+    fn entry() -> Entry {
+        Entry {
+            key: ObjectKey::new("", "ConfigMap", "a", "one"),
+            digest: Digest([1; 32]),
+            length: 2,
+            work: "one".into(),
+            template_uid: "t".into(),
+            template_generation: 1,
+            conflict_resolution: ConflictResolution::Overwrite,
+            suspended: false,
+            delete_mode: DeleteMode::Delete,
+            retain_replicas: false,
+            dependencies: vec![],
+            labels: BTreeMap::new(),
+        }
+    }
+
+    fn record(uid: &str) -> ObjectRecord {
+        ObjectRecord {
+            key: entry().key,
+            api_version: "v1".into(),
+            uid: uid.into(),
+            nonce: None,
+            origin: Origin::Created,
+            content: Digest([2; 32]),
+            template_uid: "t".into(),
+            fields: None,
+            completed: false,
+        }
+    }
+
+    fn live(mark: Mark) -> Live {
+        Live {
+            uid: "u".into(),
+            resource_version: "1".into(),
+            deleting: false,
+            mark,
+            fields: None,
+            other_manager: None,
+            established: false,
+            completed: false,
+        }
+    }
+
+    #[test]
+    fn of_two_agents_of_a_cluster_the_former_yields_for_good() {
+        // The successor finds it without a record, and takes it.
+        let found = decide(&entry(), None, None, Some(&live(Mark::Former)));
+        assert!(
+            matches!(
+                found,
+                Step::Update {
+                    origin: Origin::Adopted,
+                    ..
+                }
+            ),
+            "{found:?}"
+        );
+        // The former one has a record, of this object or of one of this name before it, and leaves it alone, also where
+        // the policy says Overwrite.
+        for uid in ["u", "of-before"] {
+            let found = decide(&entry(), Some(&record(uid)), None, Some(&live(Mark::Former)));
+            assert_eq!(found, Step::Yield, "{uid}");
+        }
+        // What still carries its own marks, or nobody's, it keeps.
+        for mark in [Mark::Ours { nonce: None }, Mark::None] {
+            let found = decide(&entry(), Some(&record("u")), None, Some(&live(mark)));
+            assert!(
+                matches!(
+                    found,
+                    Step::Update {
+                        origin: Origin::Created,
+                        ..
+                    }
+                ),
+                "{found:?}"
+            );
+        }
+    }
 }

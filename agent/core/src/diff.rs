@@ -6,6 +6,7 @@
 use crate::decide::runs_to_completion;
 use crate::live::Live;
 use crate::record::{Intent, ObjectRecord, Origin};
+use shared::owned::Mark;
 use shared::set::{DeleteMode, Entry, Tombstone};
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ pub enum Burial {
     Released,
     /// The ledger holds nothing under this key.
     NeverOurs,
-    /// Another object has the name now; it is not ours to delete.
+    /// Another object has the name now, or another enrolment of this cluster took it over; it is not ours to delete.
     Replaced,
 }
 
@@ -133,6 +134,8 @@ fn next_of_entry(entry: &Entry, record: Option<&ObjectRecord>, seen: &Seen) -> N
         }
         Seen::Present(live) if live.deleting => Next::Nothing(Rest::Terminating),
         Seen::Present(live) if live.uid != record.uid => Next::Apply { repair: false },
+        // Another enrolment of this cluster marked it; `decide` says what that means.
+        Seen::Present(live) if live.mark == Mark::Former => Next::Apply { repair: !outdated },
         Seen::Present(live) => {
             let once = runs_to_completion(&entry.key.group, &entry.key.kind);
             if once && record.origin == Origin::Created && record.template_uid != entry.template_uid {
@@ -172,7 +175,9 @@ fn next_of_tombstone(
         Seen::Unknown => Next::Read,
         Seen::Absent if delete => Next::Buried(Burial::Deleted),
         Seen::Absent => Next::Buried(Burial::Released),
-        Seen::Present(live) if live.uid != record.uid => Next::Buried(Burial::Replaced),
+        Seen::Present(live) if live.uid != record.uid || live.mark == Mark::Former => {
+            Next::Buried(Burial::Replaced)
+        }
         Seen::Present(_) if !delete => Next::Release {
             uid: record.uid.clone(),
         },

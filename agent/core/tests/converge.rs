@@ -255,6 +255,13 @@ impl World {
                 intent: None,
                 pause: None,
             }),
+            Step::Yield => Some(Outcome::Failed {
+                reason: Reason::Superseded,
+                message: "taken over".into(),
+                live,
+                intent,
+                pause: None,
+            }),
             Step::Wait | Step::Completed => Some(Outcome::Seen { live, record, intent }),
             Step::Replace { .. } => {
                 let record = record.or_else(|| Some(claimed(intent.as_ref()?, live.as_deref()?)));

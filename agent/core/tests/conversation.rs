@@ -28,8 +28,8 @@ use shared::seal::{Channel, HubExchange};
 use shared::set::{ConflictResolution, DeleteMode, Delta, Entry, Head, Set, SignedHead};
 use shared::time::{Millis, UnixSeconds};
 use shared::wire::{
-    BeatAck, Chunk, Down, InlineContent, InlineEncoding, Kind, Offer, ReportAck, Up, Welcome, What, X1, X3,
-    decode_up, encode_down, encode_set, open_envelope,
+    BeatAck, Chunk, Down, InlineContent, InlineEncoding, JoinRefused, Kind, Offer, ReportAck, Up, Welcome,
+    What, X1, X3, decode_up, encode_down, encode_set, open_envelope,
 };
 
 #[derive(Default)]
@@ -733,4 +733,26 @@ fn a_start_tells_only_what_it_has_read_again() {
     assert_eq!(table.agent.poll_action(table.now, &mut || 1), None);
     table.wait(1_000);
     assert_eq!(told(&mut table), [(1, true)]);
+}
+
+#[test]
+fn an_agent_that_the_hub_does_not_know_any_more_says_why_and_comes_again() {
+    let mut table = Table::new();
+    table.say(&Down::JoinRefused(JoinRefused {
+        reason: Reason::UnknownIdentity.into(),
+        detail: "do this".into(),
+    }));
+    assert_eq!(
+        table.agent.session().last_error(),
+        Some("UnknownIdentity: do this")
+    );
+    assert_eq!(table.effects.last().map(String::as_str), Some("Reconnect"));
+    table.heard.clear();
+    table.agent.handle_connected(&table.random, table.now);
+    table.pump();
+    assert!(
+        matches!(table.heard.as_slice(), [Up::Hello(_)]),
+        "{:?}",
+        table.heard
+    );
 }

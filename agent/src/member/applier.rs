@@ -342,6 +342,11 @@ impl Applier {
                     intent: None,
                 })
             }
+            (Step::Yield, _) => Err(Trouble::Refused(
+                Reason::Superseded,
+                "another agent of this cluster took it over; this one leaves it alone".to_owned(),
+                live,
+            )),
             (Step::Wait | Step::Completed, _) => Ok(Outcome::Seen {
                 live,
                 record: job.record,

@@ -94,11 +94,26 @@ async fn greet(office: &Office, mut arrival: Box<Arrival>, hello: Hello, bytes: 
             say(office, &mut arrival, &Down::Revoked(Revoked { reason })).await;
             return Verdict::Keep(arrival);
         }
-        Some(_) => false,
-        None => recall(office, &arrival, &hello).await,
+        _ => recall(office, &arrival, &hello).await,
     };
     if welcome {
         return Verdict::Enrolled(arrival, Box::new(Up::Hello(hello)), bytes);
+    }
+    if enroll::vouches(&office.keys, &arrival.cluster, arrival.identity, &hello.receipt) {
+        let cluster = &arrival.cluster;
+        let detail = format!(
+            "the hub knows another agent as {cluster}, so it was restored from before this one joined; on the hub, \
+             `pinnace cluster replace {cluster}` lets this one in again"
+        );
+        tracing::warn!(%cluster, reason = Reason::UnknownIdentity.code(), detail, "an agent was turned away");
+        let reason = Reason::UnknownIdentity.into();
+        say(
+            office,
+            &mut arrival,
+            &Down::JoinRefused(JoinRefused { reason, detail }),
+        )
+        .await;
+        return Verdict::Keep(arrival);
     }
     tracing::debug!(cluster = %arrival.cluster, reason = Reason::UnknownIdentity.code(), "a hello was dropped");
     Verdict::Done

@@ -47,15 +47,20 @@ impl Session {
     pub(super) fn handle_down(&mut self, down: Down, holdings: &dyn Holdings, now: Millis) {
         match down {
             Down::Joined(joined) => self.handle_joined(joined),
-            Down::JoinRefused(refused) => {
-                if matches!(self.role, Role::Join { .. }) {
+            Down::JoinRefused(refused) => match self.role {
+                Role::Join { .. } => {
                     self.link = Link::Over;
                     self.effects.push(Effect::JoinRefused {
                         reason: refused.reason,
                         detail: refused.detail,
                     });
                 }
-            }
+                // The hub does not know this enrolment. Somebody may change that, so it is tried again.
+                Role::Enrolled { .. } => {
+                    self.last_error = Some(format!("{}: {}", refused.reason, refused.detail));
+                    self.give_up();
+                }
+            },
             Down::Welcome(welcome) => self.handle_welcome(welcome, now),
             Down::Offer(offer) => {
                 let (Some(ring), Role::Enrolled { intake, .. }) = (&self.ring, &mut self.role) else {

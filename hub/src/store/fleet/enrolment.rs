@@ -178,14 +178,15 @@ impl Store {
             batch
                 .db
                 .prepare_cached(
-                    "INSERT INTO token(digest, cluster, expires, used_by, terms) VALUES (?1, ?2, ?3, ?4, ?5)",
+                    "INSERT INTO token(digest, cluster, expires, used_by, terms, created) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
                 )?
                 .execute(params![
                     token.digest.0.as_slice(),
                     token.cluster.as_str(),
                     token.expires.0,
                     token.used_by.map(|key| key.0.to_vec()),
-                    to_json(&token.terms)?
+                    to_json(&token.terms)?,
+                    now.0
                 ])?;
             Ok(Ok(()))
         })
@@ -202,7 +203,7 @@ impl Store {
     }
 
     /// Takes back into the books an enrolment that this hub once signed but no longer knows (restored from an
-    /// older state). Nothing changes if the name is enrolled.
+    /// older state). One that was opened for a successor gets it as such; otherwise nothing changes if the name is enrolled.
     ///
     /// # Errors
     /// The store.
@@ -213,10 +214,25 @@ impl Store {
         now: UnixSeconds,
     ) -> Result<Option<Enrolment>, StoreError> {
         self.call(false, move |batch| {
-            if read_enrolment(batch.db, &receipt.cluster)?.is_none() {
-                let identity = receipt.identity;
-                let (uid, incarnation) = (&receipt.kube_system_uid, receipt.incarnation);
-                insert(batch, &receipt.cluster, incarnation, identity, uid, &terms, now)?;
+            let (cluster, identity) = (&receipt.cluster, receipt.identity);
+            let (uid, incarnation) = (&receipt.kube_system_uid, receipt.incarnation);
+            match read_enrolment(batch.db, cluster)? {
+                None => insert(batch, cluster, incarnation, identity, uid, &terms, now)?,
+                Some(former) if former.open && former.identity != identity => {
+                    let request = EnrolRequest {
+                        // By its receipt, and not by a token.
+                        token: Digest([0; 32]),
+                        cluster: cluster.clone(),
+                        identity,
+                        kube_system_uid: uid.clone(),
+                        incarnation,
+                        now,
+                    };
+                    if elsewhere(batch.db, &request)?.is_none() {
+                        succeed(batch, &former, &request, &terms)?;
+                    }
+                }
+                Some(_) => {}
             }
             Ok(Ok(read_enrolment(batch.db, &receipt.cluster)?))
         })

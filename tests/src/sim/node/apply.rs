@@ -192,6 +192,13 @@ impl Node {
                     intent: None,
                 }));
             }
+            Step::Yield => {
+                return Ok(Err(Trouble {
+                    reason: Reason::Superseded,
+                    live,
+                    intent,
+                }));
+            }
             Step::Wait | Step::Completed => return Ok(Ok(Outcome::Seen { live, record, intent })),
         };
         let desired = effective::marked(content, entry, &self.marker, nonce);
