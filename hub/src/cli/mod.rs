@@ -6,6 +6,7 @@ mod difference;
 mod manifest;
 mod print;
 mod taints;
+mod token;
 mod user;
 
 use std::collections::BTreeMap;
@@ -15,8 +16,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::fleet::wire::{
-    ClusterAction, Explanation, HeldChanges, JoinToken, JoinTokenSpec, ReconcileMode, ReconcilePreview,
-    Rendering,
+    ClusterAction, Explanation, HeldChanges, ReconcileMode, ReconcilePreview, Rendering,
 };
 use client::Hub;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub struct Cli {
 enum Command {
     /// Join tokens.
     #[command(subcommand)]
-    Token(TokenCommand),
+    Token(token::TokenCommand),
     /// Why an object is where it is: policy, clusters, and the state of each.
     Why(WhyArgs),
     /// What would be sent to a cluster: the template with its replicas and overrides, as YAML.
@@ -54,38 +54,6 @@ enum Command {
     /// People who may use the hub.
     #[command(subcommand)]
     User(user::UserCommand),
-}
-
-#[derive(Debug, Subcommand)]
-enum TokenCommand {
-    /// Allow one cluster to join and print the line to run there.
-    Create(TokenArgs),
-}
-
-#[derive(Debug, Args)]
-struct TokenArgs {
-    /// Name of the cluster.
-    name: String,
-    #[command(flatten)]
-    install: manifest::ManifestArgs,
-    /// Labels of the Cluster object: `key=value,key=value`.
-    #[arg(long, value_name = "K=V,…", value_parser = parse_labels)]
-    labels: Option<BTreeMap<String, String>>,
-    /// Provider of the cluster.
-    #[arg(long, default_value = "")]
-    provider: String,
-    /// Region of the cluster.
-    #[arg(long, default_value = "")]
-    region: String,
-    /// Zones of the cluster: `a,b`.
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
-    zones: Vec<String>,
-    /// How long the token is good: `30m`, `24h`, `7d`.
-    #[arg(long, default_value = "24h", value_parser = parse_duration)]
-    ttl: Duration,
-    /// Address of the hub in the join line, if agents reach it by another one.
-    #[arg(long, value_name = "HOST:PORT")]
-    hub: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -202,19 +170,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<()> {
 async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
     let hub = Hub::open(cli.kubeconfig.as_deref()).await?;
     match &cli.command {
-        Command::Token(TokenCommand::Create(args)) => {
-            let token: JoinToken = hub.post("jointokens", &JoinToken::request(args.spec())).await?;
-            let status = token.status.unwrap_or_default();
-            if let Some(warning) = &status.warning {
-                eprintln!("{warning}");
-            }
-            let line = status.join_line;
-            if args.install.manifest {
-                print!("{}", manifest::of(&line, &args.install)?);
-            } else {
-                println!("{line}");
-            }
-        }
+        Command::Token(command) => token::run(&hub, command).await?,
         Command::Why(args) => {
             let (kind, name) = parse_object(&args.object)?;
             let namespace = args.namespace.as_deref().unwrap_or(hub.namespace());
@@ -337,20 +293,6 @@ fn parse_label(text: &str) -> anyhow::Result<(String, Value)> {
     }
 }
 
-impl TokenArgs {
-    fn spec(&self) -> JoinTokenSpec {
-        JoinTokenSpec {
-            cluster: self.name.clone(),
-            labels: self.labels.clone().unwrap_or_default(),
-            provider: self.provider.clone(),
-            region: self.region.clone(),
-            zones: self.zones.clone(),
-            ttl_seconds: i64::try_from(self.ttl.as_secs()).unwrap_or(i64::MAX),
-            hub: self.hub.clone(),
-        }
-    }
-}
-
 fn parse_object(text: &str) -> anyhow::Result<(&str, &str)> {
     match text.split_once('/') {
         Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => Ok((kind, name)),
@@ -402,6 +344,9 @@ mod tests {
         Cli::command().debug_assert();
         for good in [
             "pinnace token create shop --labels a=b,c= --zones x,y --ttl 7d",
+            "pinnace token list",
+            "pinnace token revoke 0123456789ab",
+            "pinnace token revoke --cluster shop",
             "pinnace why deploy/web -n prod --kubeconfig f",
             "pinnace cluster list",
             "pinnace why deploy/web --cluster shop",
@@ -429,6 +374,8 @@ mod tests {
         for bad in [
             "pinnace",
             "pinnace token create",
+            "pinnace token revoke",
+            "pinnace token revoke 0123456789ab --cluster shop",
             "pinnace cluster reconcile shop",
             "pinnace cluster reconcile shop --push-hub --keep-member",
             "pinnace why",

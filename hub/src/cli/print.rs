@@ -6,7 +6,7 @@ use serde_json::Value;
 use shared::time::UnixSeconds;
 
 use super::difference::difference;
-use crate::fleet::wire::{Explanation, HeldChanges, ReconcilePreview, Rendering, Verdict};
+use crate::fleet::wire::{Explanation, HeldChanges, OpenTokens, ReconcilePreview, Rendering, Verdict};
 
 /// What `pinnace why` prints.
 pub(super) fn explanation(explanation: &Explanation) -> String {
@@ -182,6 +182,28 @@ pub(super) fn preview(preview: &ReconcilePreview) -> String {
     out
 }
 
+/// What `pinnace token list` prints.
+pub(super) fn tokens(open: &OpenTokens) -> String {
+    if open.items.is_empty() {
+        return "No open tokens. `pinnace token create NAME` makes one.\n".to_owned();
+    }
+    let mut rows = vec![
+        ["ID", "CLUSTER", "AGE", "EXPIRES IN", "USED"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for token in &open.items {
+        rows.push(vec![
+            token.id.clone(),
+            token.cluster.clone(),
+            token.age_seconds.map_or_else(String::new, age),
+            age(token.expires_in_seconds),
+            if token.used { "yes" } else { "no" }.to_owned(),
+        ]);
+    }
+    table(&rows)
+}
+
 /// What `pinnace cluster list` prints.
 pub(super) fn clusters(items: &[Value], now: UnixSeconds) -> String {
     if items.is_empty() {
@@ -292,6 +314,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fleet::wire::OpenToken;
     use crate::fleet::wire::{ClusterState, Decision};
 
     #[test]
@@ -383,6 +406,19 @@ mod tests {
             "NAME   VERSION   MODE   READY   REASON   AGE\nshop   v1.36.0   Pull   False   Silent   90s\n"
         );
         assert!(clusters(&[], UnixSeconds(0)).contains("pinnace token create"));
+        assert!(tokens(&OpenTokens::default()).contains("pinnace token create"));
+        let token = OpenToken {
+            id: "0123456789ab".to_owned(),
+            cluster: "shop".to_owned(),
+            age_seconds: Some(300),
+            expires_in_seconds: 86_100,
+            used: false,
+        };
+        let listed = tokens(&OpenTokens { items: vec![token] });
+        assert!(
+            listed.ends_with("0123456789ab   shop      5m    23h          no\n"),
+            "{listed}"
+        );
     }
 
     #[test]

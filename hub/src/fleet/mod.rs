@@ -4,6 +4,7 @@
 mod carry;
 mod kinds;
 mod membership;
+mod tokens;
 pub mod wire;
 
 use std::sync::Arc;
@@ -62,7 +63,14 @@ pub struct Fleet {
 /// The routes.
 pub fn router(fleet: Fleet) -> Router {
     Router::new()
-        .route("/apis/fleet.pinnace.dev/v1alpha1/jointokens", post(create_token))
+        .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/jointokens",
+            get(tokens::list).post(create_token),
+        )
+        .route(
+            "/apis/fleet.pinnace.dev/v1alpha1/jointokens/{id}/revoke",
+            post(tokens::revoke),
+        )
         .route(
             "/apis/fleet.pinnace.dev/v1alpha1/explanations/{kind}/{namespace}/{name}",
             get(explain_object),

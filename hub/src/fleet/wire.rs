@@ -60,6 +60,30 @@ pub struct JoinTokenStatus {
     pub warning: Option<String>,
 }
 
+/// The tokens that have not expired.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenTokens {
+    /// By cluster, those made first first.
+    pub items: Vec<OpenToken>,
+}
+
+/// A token without its secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenToken {
+    /// The beginning of its hash.
+    pub id: String,
+    /// The one cluster that may join with it.
+    pub cluster: String,
+    /// Seconds since it was made; absent: made before the hub noted that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_seconds: Option<i64>,
+    /// Seconds until it expires.
+    pub expires_in_seconds: i64,
+    /// An agent joined with it; only the same agent may repeat that.
+    pub used: bool,
+}
+
 impl JoinToken {
     /// A request.
     #[must_use]

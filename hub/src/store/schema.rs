@@ -6,7 +6,11 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use super::error::StoreError;
 
 /// The steps, oldest first; the schema version of a file is how many of them it has seen. Only ever appended to.
-const MIGRATIONS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema_1.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+];
 
 /// Keys of the table `meta`.
 pub(super) mod meta {

@@ -14,6 +14,7 @@ mod sets;
 mod standing;
 mod succession;
 mod targets;
+mod tokens;
 mod undone;
 
 pub use adopt::{AdoptRefusal, Adoption};
@@ -28,6 +29,7 @@ pub(super) use sets::{close_sets, content_digests, noted_digest, set_of_rows};
 pub(super) use standing::{Sets, Standings};
 pub use succession::{Before, RemoveRefusal};
 pub use targets::{Target, TargetState, Tombstoned};
+pub use tokens::OpenToken;
 pub use undone::HeldDeletion;
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod enrolment;
 mod reports;
 mod sets;
 mod succession;
+mod tokens;
 
 use super::super::{BindingRef, Note, Store};
 use super::*;
