@@ -154,7 +154,7 @@ impl Breaker {
             .keys()
             .filter(|cluster| !self.lost.contains_key(**cluster));
         let hit = (fresh.count() + self.lost.len()) as u64;
-        !one && !(!weights.is_empty() && self.is_too_many(hit, clusters))
+        !one && (weights.is_empty() || !self.is_too_many(hit, clusters))
     }
 
     /// Remembers a refused DELETE; the id to confirm. The same DELETE keeps its id.
