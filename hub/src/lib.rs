@@ -14,6 +14,7 @@ pub mod init;
 pub mod keys;
 pub mod limits;
 pub mod listen;
+pub mod memory;
 pub mod metrics;
 pub mod ops;
 pub mod reconcile;

@@ -4,6 +4,8 @@
 //! template's status is merged by the interpreter; targets that are silent beyond the grace are left out of
 //! its "has caught up" test, keep their last known counts, and are counted in a condition and an annotation.
 
+use std::collections::HashSet;
+
 use interpreter::{Health, InterpretError, Interpreter, Kind, MemberItem, Operation};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -109,11 +111,9 @@ pub struct Condition {
 /// Have all clusters that the binding goes to applied it? `wanted`: assigned clusters, those required by other
 /// bindings and those being evicted other than directly. A binding that goes nowhere is not applied.
 pub fn fully_applied<'a>(wanted: impl IntoIterator<Item = &'a str>, items: &[AggregatedItem]) -> Condition {
-    let applied = |cluster: &str| {
-        items
-            .iter()
-            .any(|item| item.applied && item.cluster_name == cluster)
-    };
+    let done = items.iter().filter(|item| item.applied);
+    let done: HashSet<&str> = done.map(|item| item.cluster_name.as_str()).collect();
+    let applied = |cluster: &str| done.contains(cluster);
     let mut total = 0;
     let mut missing = Vec::new();
     for cluster in wanted {

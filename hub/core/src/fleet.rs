@@ -6,14 +6,17 @@ use std::sync::Arc;
 use interpreter::NodeClaim;
 
 use crate::cluster::{Apis, Cluster};
-use crate::estimate::{Columns, Demand, Resources, Room};
+use crate::estimate::{Columns, Demand, Footprint, Promise, Resources, Room};
 
 /// All clusters of a hub. Made once for many plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fleet {
     clusters: Vec<Cluster>,
     columns: Columns,
+    /// What each has free, less what is promised to it.
     rooms: Vec<Room>,
+    /// What is promised to each and not in its report yet.
+    promised: Vec<Vec<Promise>>,
 }
 
 impl Fleet {
@@ -30,10 +33,43 @@ impl Fleet {
         let columns = Columns::of(&clusters);
         let rooms = clusters.iter().map(|cluster| columns.room(cluster)).collect();
         Self {
+            promised: vec![Vec::new(); clusters.len()],
             clusters,
             columns,
             rooms,
         }
+    }
+
+    /// Promises more to clusters, by name: what was decided takes its room before a report shows it.
+    pub fn promise<'s>(&mut self, of: &Arc<Footprint>, shares: impl IntoIterator<Item = (&'s str, i64)>) {
+        let demands = demands(&self.columns, of);
+        for (cluster, times) in shares {
+            if let Ok(place) = place(&self.clusters, cluster) {
+                take(&mut self.rooms[place], &demands, times);
+                self.promised[place].push(Promise {
+                    of: of.clone(),
+                    times,
+                });
+            }
+        }
+    }
+
+    /// Counts a cluster's room anew, with nothing but these promises.
+    pub fn recount(&mut self, cluster: &str, promised: Vec<Promise>) {
+        let Ok(place) = place(&self.clusters, cluster) else {
+            return;
+        };
+        let mut room = self.columns.room(&self.clusters[place]);
+        for promise in &promised {
+            take(&mut room, &demands(&self.columns, &promise.of), promise.times);
+        }
+        self.rooms[place] = room;
+        self.promised[place] = promised;
+    }
+
+    /// What is promised to the cluster at a place and not in its report yet.
+    pub fn promised(&self, place: usize) -> &[Promise] {
+        self.promised.get(place).map_or(&[], Vec::as_slice)
     }
 
     /// The clusters, sorted by name.
@@ -48,9 +84,7 @@ impl Fleet {
 
     /// Its place among the clusters.
     pub fn place(&self, name: &str) -> Option<usize> {
-        self.clusters
-            .binary_search_by(|cluster| cluster.name.as_str().cmp(name))
-            .ok()
+        place(&self.clusters, name).ok()
     }
 
     /// The room of the cluster at a place.
@@ -61,5 +95,27 @@ impl Fleet {
     /// What one replica requests, in the columns of this fleet.
     pub fn demand<'a>(&self, requests: Option<&'a Resources>, claim: Option<&'a NodeClaim>) -> Demand<'a> {
         self.columns.demand(requests, claim)
+    }
+}
+
+fn place(clusters: &[Cluster], name: &str) -> Result<usize, usize> {
+    clusters.binary_search_by(|cluster| cluster.name.as_str().cmp(name))
+}
+
+/// What each pod of a footprint requests, in columns, with the pods of one set.
+fn demands<'a>(columns: &Columns, of: &'a Footprint) -> Vec<(Demand<'a>, i64)> {
+    let each = of.components.iter();
+    each.map(|one| {
+        (
+            columns.demand(Some(&one.requests), one.claim.as_ref()),
+            one.replicas,
+        )
+    })
+    .collect()
+}
+
+fn take(room: &mut Room, demands: &[(Demand<'_>, i64)], times: i64) {
+    for (demand, replicas) in demands {
+        room.take(demand, replicas.saturating_mul(times));
     }
 }

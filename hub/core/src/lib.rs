@@ -34,6 +34,7 @@ pub mod ownership;
 pub mod patch;
 pub mod plan;
 pub mod policy;
+pub mod promises;
 pub mod protobuf;
 pub mod prune;
 pub mod quota;

@@ -5,7 +5,7 @@
 
 mod held;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Map, Value, json};
 use shared::ids::{FleetId, ObjectKey};
@@ -108,13 +108,12 @@ pub fn binding(stored: &Value, rows: &[WorkRow]) -> Value {
         .unwrap_or_default();
     let mut status = stored["status"].as_object().cloned().unwrap_or_default();
     let clusters: Vec<&str> = names(&stored["spec"]["clusters"]);
-    let replicas = |cluster: &str| -> i64 {
-        let assigned = stored["spec"]["clusters"].as_array().into_iter().flatten();
-        assigned
-            .filter(|entry| entry["name"] == cluster)
-            .filter_map(|entry| entry["replicas"].as_i64())
-            .sum()
-    };
+    let mut assigned: HashMap<&str, i64> = HashMap::with_capacity(clusters.len());
+    for entry in stored["spec"]["clusters"].as_array().into_iter().flatten() {
+        if let Some(name) = entry["name"].as_str() {
+            *assigned.entry(name).or_default() += entry["replicas"].as_i64().unwrap_or(0);
+        }
+    }
     let is_only_attached = stored["spec"]["placement"].is_null() && stored["spec"]["requiredBy"].is_array();
     if !has_condition(&status, "Scheduled") && !is_only_attached {
         aggregate::put_condition(&mut status, &scheduled(&clusters), created);
@@ -123,7 +122,7 @@ pub fn binding(stored: &Value, rows: &[WorkRow]) -> Value {
         .iter()
         .map(|row| Target {
             cluster: row.cluster.clone(),
-            replicas: replicas(&row.cluster),
+            replicas: assigned.get(row.cluster.as_str()).copied().unwrap_or(0),
             silent: false,
             seen: row.report.as_ref().map(seen),
         })

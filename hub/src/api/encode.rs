@@ -170,7 +170,12 @@ impl Encoder {
             resource.api_version(),
             resource.kind
         );
-        for (at, object) in objects.enumerate() {
+        // In one piece: the pieces that a growing one leaves behind are as much again.
+        let objects: Vec<&Object> = objects.collect();
+        if self.form == Form::Json {
+            out.reserve(objects.iter().map(|object| object.body.len() + 1).sum::<usize>() + 2);
+        }
+        for (at, object) in objects.into_iter().enumerate() {
             if at > 0 {
                 out.push(b',');
             }

@@ -33,6 +33,7 @@ impl Reconciler {
                 report_trouble("liveness", "clusters", &error);
             }
             ticks.tick().await;
+            crate::memory::give_back();
         }
     }
 
@@ -45,6 +46,7 @@ impl Reconciler {
             self.clusters.mark([()]);
             return Err(error);
         }
+        self.settle_promises();
         let known = last.known.iter().map(|(cluster, heard)| (cluster, *heard));
         for turned in self.presence.turn(known, now) {
             self.record_ready(turned).await?;
@@ -90,6 +92,7 @@ impl Reconciler {
         if !changed.is_empty() {
             // What is placed stays where it is; what could not be placed may fit now.
             self.room_changed.store(true, Ordering::SeqCst);
+            self.promises_reported(&changed);
             self.room_changed_in(&changed);
             last.room = room;
         }

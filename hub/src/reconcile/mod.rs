@@ -30,6 +30,7 @@ mod own_writes;
 mod plan;
 mod policies;
 mod presence;
+mod promises;
 mod quotas;
 mod rebalance;
 mod render;
@@ -51,6 +52,7 @@ use std::time::Duration;
 use hub_core::breaker;
 use hub_core::failover::step;
 use hub_core::liveness::Thresholds;
+use hub_core::promises::Promises;
 use interpreter::Customized;
 use shared::ids::{ClusterName, ObjectKey};
 
@@ -145,6 +147,8 @@ pub struct Reconciler {
     world_changed: AtomicBool,
     /// Only what clusters have and use differs.
     room_changed: AtomicBool,
+    /// What was decided and is not in the clusters' reports yet.
+    promises: Mutex<Promises>,
     /// Templates that could not be placed.
     waiting: Waiting,
     /// Holds what would delete too much.
@@ -198,6 +202,7 @@ impl Reconciler {
             world_changed: AtomicBool::new(true),
             room_changed: AtomicBool::new(false),
             steered: Mutex::default(),
+            promises: Mutex::default(),
             waiting: Waiting::default(),
             breaker,
             own_writes: OwnWrites::default(),

@@ -13,6 +13,7 @@ use hub_core::plan::{
     Around, BindingChange, ClaimNote, NameIndex, Previous, Template, TemplatePlan, Work, World, bound_object,
 };
 use hub_core::policy::PolicyRef;
+use hub_core::promises::Added;
 use hub_core::{plan, quota, templates};
 use interpreter::Dependency;
 use serde_json::Value;
@@ -46,6 +47,17 @@ pub(super) struct Planner {
     matched: BTreeSet<PolicyRef>,
     /// Priorities that policies gave to templates, other than 0.
     priorities: HashMap<TemplateKey, i64>,
+    /// What was promised before this process is learnt.
+    knows_promises: bool,
+}
+
+impl Planner {
+    /// What a decision promises takes its room for the next template of this pass.
+    pub(super) fn promise(&mut self, added: &Added) {
+        if let Some(world) = self.world.as_mut().filter(|_| !added.shares.is_empty()) {
+            Arc::make_mut(world).promise(added);
+        }
+    }
 }
 
 impl Planner {
@@ -134,6 +146,12 @@ impl Reconciler {
             self.mark_world();
             Vec::new()
         };
+        if !planner.knows_promises
+            && let Err(error) = self.restore_promises()
+        {
+            return all(error);
+        }
+        planner.knows_promises = true;
         planner.world = match self.world(planner.world.take()) {
             Ok(world) => Some(world),
             Err(error) => return all(error),
@@ -183,6 +201,7 @@ impl Reconciler {
             }
             tokio::task::yield_now().await;
         }
+        self.retry_where_freed();
         if let Some(world) = &planner.world {
             // What held a policy may have gone in any pass, also after the one that saw the policy being deleted.
             self.release_policies(world).await;
@@ -347,6 +366,7 @@ impl Reconciler {
             let touched = planner.note(binding, None);
             self.mark_touched(planner, &binding.namespace, touched);
         }
+        self.promise(planner, binding, former.as_ref(), None);
         Ok(Planned {
             plan,
             binding: binding.clone(),
@@ -461,6 +481,14 @@ impl Reconciler {
         };
         if let Some(touched) = touched {
             self.mark_touched(planner, &binding.namespace, touched);
+            // It is changed in place, and not copied, if nobody else has it.
+            drop(world);
+            let planned = match &plan.binding {
+                BindingChange::Put(new) => Some(&**new),
+                BindingChange::Delete => None,
+                BindingChange::Keep => former.as_ref(),
+            };
+            self.promise(planner, &binding, former.as_ref(), planned);
         }
         Ok(Some(Planned {
             plan,
@@ -516,7 +544,8 @@ impl Reconciler {
         }
         let written = self
             .write_plan(&plan.key, &binding, object.as_deref(), ops, writes_binding)
-            .await?;
+            .await
+            .inspect_err(|_| self.promised_for_nothing(&binding, &plan.targets, former.as_ref()))?;
         crash::point("reconcile.bindings.after");
         let refused = self.adopt(&binding, &plan, &adopted).await?;
         if plan.binding == BindingChange::Delete

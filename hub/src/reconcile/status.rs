@@ -167,6 +167,7 @@ impl Reconciler {
             return Ok(());
         };
         let targets = self.store.reported_of(binding)?;
+        self.promises_applied(binding, &targets);
         let wanted = wanted(&stored, &targets, |cluster| self.is_dark(cluster));
         for _ in 0..limits::COMMIT_TRIES {
             let Some(newest) = self.store.get(&resource, &key.namespace, &key.name) else {

@@ -48,16 +48,29 @@ impl Reconciler {
             }
             known
         });
+        // Before it is read what is promised: promises that end meanwhile are counted anew by the next pass.
+        let freed = self.take_freed();
         match known {
-            Some(known) if !changed && !room => Ok(known),
+            Some(mut known) if !changed && !room => {
+                if !freed.is_empty() {
+                    let promises = self.promises.lock().unwrap_or_else(PoisonError::into_inner);
+                    Arc::make_mut(&mut known).recount(&promises, freed.iter().map(String::as_str));
+                }
+                Ok(known)
+            }
             Some(known) if !changed => self
                 .read_clusters()
-                .map(|clusters| Arc::new(known.with_clusters(clusters)))
+                .map(|clusters| Arc::new(self.with_promises(known.with_clusters(clusters))))
                 .inspect_err(|_| self.room_changed.store(true, Ordering::SeqCst)),
             _ => self
                 .read_world()
                 .inspect_err(|_| self.world_changed.store(true, Ordering::SeqCst)),
         }
+    }
+
+    fn with_promises(&self, world: World) -> World {
+        let promises = self.promises.lock().unwrap_or_else(PoisonError::into_inner);
+        world.with_promises(&promises)
     }
 
     /// Brings policies that changed into the world, one by one.
@@ -113,7 +126,7 @@ impl Reconciler {
         for (policy, problem) in world.unreadable() {
             tracing::warn!(%policy, %problem, "a stored policy cannot be read and acts on nothing");
         }
-        Ok(Arc::new(world))
+        Ok(Arc::new(self.with_promises(world)))
     }
 
     /// The Cluster objects with what their agents reported, and when they were last heard.

@@ -78,3 +78,6 @@ pub const LOCK_LOOK: Duration = Duration::from_millis(20);
 pub const HELD_DELETIONS: usize = 100;
 /// Bytes of a message about one of them.
 pub const HELD_MESSAGE_BYTES: usize = 256;
+
+/// A report of what a cluster uses contains what it applied so long before, as a rule (seconds).
+pub const CONFIRMED_AFTER_S: i64 = 120;

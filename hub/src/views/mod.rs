@@ -132,40 +132,18 @@ fn one_binding(store: &Store, stored: &Object) -> Result<Arc<Object>, StoreError
         namespace: stored.namespace.clone(),
         name: stored.name.clone(),
     };
-    let targets = store.targets_of(&reference)?;
+    // The revision first: rows that are newer are told once more, and none is missed.
     let revision = store.binding_revision(&reference)?;
-    binding(store, stored, &targets, revision)
-}
-
-fn binding(
-    store: &Store,
-    stored: &Object,
-    targets: &[fleet::Target],
-    revision: Option<Revision>,
-) -> Result<Arc<Object>, StoreError> {
+    let targets = store.targets_of(&reference)?;
     let rows: Vec<view::WorkRow> = targets.iter().map(|target| rows::work(store, target)).collect();
     let value = view::binding(&stored.value(), &rows);
     over(stored, &value, revision.unwrap_or_default().max(stored.revision))
 }
 
+/// One binding's rows after the other's: those of all together are many times what the answer is.
 fn all_bindings(store: &Store, stored: &[Arc<Object>]) -> Result<Vec<Arc<Object>>, StoreError> {
-    // Rows first: what they miss of a later change, its notice will tell.
-    let mut by_binding = std::collections::BTreeMap::<BindingRef, Vec<fleet::Target>>::new();
-    let revisions = store.binding_revisions()?;
-    for target in store.all_targets()? {
-        by_binding.entry(target.binding.clone()).or_default().push(target);
-    }
-    stored
-        .iter()
-        .map(|stored| {
-            let reference = BindingRef {
-                namespace: stored.namespace.clone(),
-                name: stored.name.clone(),
-            };
-            let targets = by_binding.remove(&reference).unwrap_or_default();
-            binding(store, stored, &targets, revisions.get(&reference).copied())
-        })
-        .collect()
+    let one = |stored: &Arc<Object>| one_binding(store, stored);
+    stored.iter().map(one).collect()
 }
 
 fn one_cluster(store: &Store, stored: &Object) -> Result<Arc<Object>, StoreError> {

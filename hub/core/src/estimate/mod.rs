@@ -8,6 +8,7 @@
 
 pub mod first_fit;
 pub mod nodes;
+mod promise;
 pub mod quotas;
 pub mod room;
 
@@ -20,7 +21,7 @@ use shared::object::Quantity;
 
 use crate::cluster::Cluster;
 use first_fit::Scale;
-use quotas::Promise;
+pub use promise::{Footprint, Promise};
 pub use room::{Columns, Demand, Room};
 
 /// Quantities by name of the resource.
@@ -162,12 +163,12 @@ impl Summary {
     pub fn with(&self, promised: &[Promise]) -> Self {
         let mut summary = self.clone();
         for promise in promised {
-            let pods: i64 = promise.components.iter().map(|one| one.replicas).sum();
-            let mut taken = sum(&promise.components);
+            let pods: i64 = promise.of.components.iter().map(|one| one.replicas).sum();
+            let mut taken = sum(&promise.of.components);
             taken.insert("pods".to_owned(), Quantity::from_units(pods));
             for (name, quantity) in taken {
                 let waiting = summary.allocating.entry(name).or_default();
-                *waiting = waiting.plus(quantity);
+                *waiting = waiting.plus(quantity.times(promise.times));
             }
         }
         summary
@@ -230,7 +231,7 @@ pub fn sets(cluster: &Cluster, components: &[Component], promised: &[Promise]) -
     }
     let by_models = sets_by_models(cluster, components, most, promised).unwrap_or(most);
     let by_nodes = match &cluster.nodes {
-        Some(nodes) => nodes::sets(nodes, components, by_models),
+        Some(nodes) => nodes::sets(nodes, components, by_models, promised),
         None => by_models,
     };
     by_models.min(by_nodes)
@@ -273,7 +274,7 @@ pub fn sets_by_models(
     if !components.iter().all(asked) {
         return None;
     }
-    let all = promised.iter().flat_map(|promise| &promise.components);
+    let all = promised.iter().flat_map(|promise| &promise.of.components);
     let scale = Scale::of(components.iter().chain(all).map(|one| &one.requests));
     let mut counts = summary.nodes.clone();
     counts.sort_unstable();
@@ -294,7 +295,7 @@ pub fn sets_by_models(
     };
     for promise in promised {
         // One that does not fit takes what it can.
-        first_fit::pack(&mut bins, &items(&promise.components), 1);
+        first_fit::pack(&mut bins, &items(&promise.of.components), promise.times);
     }
     let asks_nothing = components.iter().all(|one| {
         one.requests

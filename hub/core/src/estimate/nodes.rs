@@ -10,7 +10,7 @@ use shared::object::Quantity;
 use shared::wire::{NodeRoom, Room};
 
 use super::first_fit::{self, Scale};
-use super::{Component, Resources};
+use super::{Component, Promise, Resources};
 use crate::cluster::Taint;
 use crate::policy::{Requirement, Toleration};
 
@@ -19,6 +19,9 @@ const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
 /// Pods of a node whose slots are not told.
 const PODS_MAX: i64 = 1_000_000;
+
+/// Groups of nodes that are told apart by what is promised to them.
+const GROUPS_MAX: usize = 1_024;
 
 /// A node as a cluster reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -161,59 +164,120 @@ fn counted(requests: &Resources) -> Resources {
         .collect()
 }
 
-/// Replicas that fit, node by node.
-pub fn replicas(nodes: &[Node], requests: &Resources, claim: Option<&NodeClaim>) -> i64 {
-    let needs: Vec<(&String, i64)> = requests
+/// What of a request the scheduler of a node counts, each above zero.
+fn needs(requests: &Resources) -> Vec<(&String, i64)> {
+    requests
         .iter()
         .filter(|(name, _)| is_counted(name))
         .map(|(name, quantity)| (name, amount(name, *quantity)))
         .filter(|(_, need)| *need > 0)
-        .collect();
-    let on_one = |node: &Node| {
-        let free = |name: &String| {
-            node.free
-                .get(name)
-                .map_or(0, |quantity| amount(name, *quantity).max(0))
-        };
-        needs
-            .iter()
-            .map(|(name, need)| free(name) / need)
-            .min()
-            .unwrap_or(i64::MAX)
-            .min(node.free_pods.max(0))
+        .collect()
+}
+
+/// Replicas that fit onto one node.
+fn on_one(node: &Node, needs: &[(&String, i64)]) -> i64 {
+    let free = |name: &String| {
+        node.free
+            .get(name)
+            .map_or(0, |quantity| amount(name, *quantity).max(0))
     };
+    needs
+        .iter()
+        .map(|(name, need)| free(name) / need)
+        .min()
+        .unwrap_or(i64::MAX)
+        .min(node.free_pods.max(0))
+}
+
+/// Replicas that fit, node by node.
+pub fn replicas(nodes: &[Node], requests: &Resources, claim: Option<&NodeClaim>) -> i64 {
+    let needs = needs(requests);
     nodes
         .iter()
         .filter(|node| matches(node, claim))
-        .map(|node| on_one(node).saturating_mul(i64::from(node.others) + 1))
+        .map(|node| on_one(node, &needs).saturating_mul(i64::from(node.others) + 1))
         .fold(0_i64, i64::saturating_add)
 }
 
-/// Complete sets that fit, at most `most`: first fit over the nodes in the order given.
-pub fn sets(nodes: &[Node], components: &[Component], most: i64) -> i64 {
+/// Takes room for replicas, node by node in the order given, as far as there is any: what looked the same is told apart by
+/// what was taken of it.
+pub fn take(nodes: &mut Vec<Node>, requests: &Resources, claim: Option<&NodeClaim>, replicas: i64) {
+    let needs = needs(requests);
+    let mut left = replicas;
+    let mut after = Vec::with_capacity(nodes.len() + 2);
+    for node in std::mem::take(nodes) {
+        let fits = on_one(&node, &needs);
+        if left <= 0 || fits <= 0 || !matches(&node, claim) {
+            after.push(node);
+            continue;
+        }
+        let count = i64::from(node.others) + 1;
+        let full = (left / fits).min(count);
+        let part = if full < count { left - full * fits } else { 0 };
+        left -= full * fits + part;
+        let less = |taken: i64, count: i64| {
+            let mut node = node.clone();
+            node.free_pods -= taken;
+            for (name, need) in &needs {
+                let gone = if *name == "cpu" {
+                    Quantity::from_millis(need * taken)
+                } else {
+                    Quantity::from_units(need * taken)
+                };
+                if let Some(free) = node.free.get_mut(*name) {
+                    *free = free.minus(gone);
+                }
+            }
+            node.others = u32::try_from(count - 1).unwrap_or(0);
+            node
+        };
+        let rest = count - full - i64::from(part > 0);
+        let kinds = [(fits, full), (part, i64::from(part > 0)), (0, rest)];
+        let kinds = kinds.into_iter().filter(|(_, count)| *count > 0);
+        after.extend(kinds.map(|(taken, count)| less(taken, count)));
+    }
+    after.retain(|node| node.free_pods > 0);
+    // What is left out counts as no room.
+    after.truncate(GROUPS_MAX);
+    *nodes = after;
+}
+
+/// Complete sets that fit, at most `most`, beside what is promised: first fit over the nodes in the order given.
+pub fn sets(nodes: &[Node], components: &[Component], most: i64, promised: &[Promise]) -> i64 {
     let nodes: Vec<&Node> = nodes
         .iter()
         .flat_map(|node| std::iter::repeat_n(node, node.others as usize + 1))
         .take(first_fit::NODES_MAX)
         .collect();
-    let requests: Vec<Resources> = components.iter().map(|one| counted(&one.requests)).collect();
-    let scale = Scale::of(&requests);
+    let counted = |components: &[Component]| -> Vec<Resources> {
+        components.iter().map(|one| counted(&one.requests)).collect()
+    };
+    let requests = counted(components);
+    let of_promised: Vec<_> = promised
+        .iter()
+        .map(|promise| counted(&promise.of.components))
+        .collect();
+    let scale = Scale::of(requests.iter().chain(of_promised.iter().flatten()));
     let mut bins: Vec<_> = nodes
         .iter()
         .map(|node| scale.bin(&node.free, node.free_pods))
         .collect();
-    let items: Vec<_> = components
-        .iter()
-        .zip(&requests)
-        .map(|(one, requests)| {
+    let items = |components: &[Component], requests: &[Resources]| -> Vec<_> {
+        let pairs = components.iter().zip(requests);
+        let item = |(one, requests): (&Component, &Resources)| {
             let allowed = nodes
                 .iter()
                 .map(|node| matches(node, one.claim.as_ref()))
                 .collect();
             scale.item(one.replicas, requests, Some(allowed))
-        })
-        .collect();
-    first_fit::pack(&mut bins, &items, most)
+        };
+        pairs.map(item).collect()
+    };
+    for (promise, requests) in promised.iter().zip(&of_promised) {
+        // One that does not fit takes what it can.
+        first_fit::pack(&mut bins, &items(&promise.of.components, requests), promise.times);
+    }
+    first_fit::pack(&mut bins, &items(components, &requests), most)
 }
 
 /// Is a pod stuck because no node takes it? `pending_s`: how long its condition PodScheduled has been false for that reason;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use shared::grading::amount;
 use shared::object::Quantity;
 
-use super::{Component, NO_LIMIT, Resources};
+use super::{Component, NO_LIMIT, Promise, Resources};
 
 /// A ResourceQuota of a member, from its status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,15 +32,6 @@ pub struct Scope {
     pub operator: String,
     /// Values.
     pub values: Vec<String>,
-}
-
-/// What is promised to a cluster and not in its reports yet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Promise {
-    /// Namespace of the workload.
-    pub namespace: String,
-    /// All of it, once.
-    pub components: Vec<Component>,
 }
 
 impl Scope {
@@ -105,8 +96,8 @@ pub fn sets(quotas: &[Quota], namespace: &str, components: &[Component], promise
         let need = sum_for(quota, components);
         let promised: Vec<_> = promised
             .iter()
-            .filter(|promise| promise.namespace == namespace)
-            .map(|promise| sum_for(quota, &promise.components))
+            .filter(|promise| promise.of.namespace == namespace)
+            .map(|promise| (sum_for(quota, &promise.of.components), promise.times))
             .collect();
         quota
             .left()
@@ -115,8 +106,8 @@ pub fn sets(quotas: &[Quota], namespace: &str, components: &[Component], promise
                 let need = amount(name, *need.get(name)?);
                 let left = promised
                     .iter()
-                    .filter_map(|sum| sum.get(name))
-                    .fold(left, |left, taken| left.minus(*taken));
+                    .filter_map(|(sum, times)| Some(sum.get(name)?.times(*times)))
+                    .fold(left, |left, taken| left.minus(taken));
                 (need > 0).then(|| amount(name, left).max(0) / need)
             })
             .min()

@@ -44,9 +44,23 @@ pub struct Room {
 struct Models {
     /// Does any grade bound the column?
     named: Box<[bool]>,
-    /// What a node of the grade has at least, by column, and how many there are.
-    grades: Vec<(Box<[i64]>, i64)>,
+    /// Nodes of one grade, told apart by what is promised to them.
+    groups: Vec<Group>,
 }
+
+/// Modelled nodes that have the same free.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Group {
+    /// What each has at least, by column.
+    least: Box<[i64]>,
+    /// Pod slots of each.
+    pods: i64,
+    /// How many there are.
+    count: i64,
+}
+
+/// Groups of modelled nodes that are told apart.
+const GROUPS_MAX: usize = 128;
 
 impl Columns {
     /// Columns for everything these clusters report.
@@ -122,14 +136,17 @@ impl Columns {
             .iter()
             .map(|grade| (grade.grade, least(&grade.min)))
             .collect();
-        let grades = counts
-            .iter()
-            .filter(|(_, count)| *count > 0)
-            .filter_map(|(grade, count)| Some((rows.get(grade)?.clone(), *count)))
-            .collect();
+        let group = |(grade, count): &(i64, i64)| {
+            Some(Group {
+                least: rows.get(grade)?.clone(),
+                pods: PODS_OF_MODELLED_NODE,
+                count: *count,
+            })
+        };
+        let counts = counts.iter().filter(|(_, count)| *count > 0);
         Some(Models {
             named: named.into(),
-            grades,
+            groups: counts.filter_map(group).collect(),
         })
     }
 }
@@ -175,19 +192,99 @@ impl Room {
         if !demand.asks.iter().all(|(column, _)| named(column)) {
             return None;
         }
-        let on_one = |least: &[i64]| {
+        let on_one = |group: &Group| {
             demand
                 .asks
                 .iter()
-                .map(|(column, request)| column.and_then(|at| least.get(at)).map_or(0, |has| has / request))
+                .map(|(column, request)| {
+                    column
+                        .and_then(|at| group.least.get(at))
+                        .map_or(0, |has| has / request)
+                })
                 .min()
-                .unwrap_or(PODS_OF_MODELLED_NODE)
-                .min(PODS_OF_MODELLED_NODE)
+                .unwrap_or(group.pods)
+                .min(group.pods)
         };
         let fits = models
-            .grades
+            .groups
             .iter()
-            .map(|(least, count)| on_one(least).saturating_mul(*count));
+            .map(|group| on_one(group).saturating_mul(group.count));
         Some(fits.fold(0, i64::saturating_add))
+    }
+
+    /// Takes what replicas need, as far as it is there: they are promised and not in the cluster's report yet.
+    pub fn take(&mut self, demand: &Demand<'_>, replicas: i64) {
+        if !self.known || replicas <= 0 {
+            return;
+        }
+        self.pods = self.pods.saturating_sub(replicas).max(0);
+        for (column, request) in &demand.asks {
+            if let Some(free) = column.and_then(|at| self.free.get_mut(at)) {
+                *free = free.saturating_sub(request.saturating_mul(replicas)).max(0);
+            }
+        }
+        if let Some(models) = &mut self.models {
+            models.take(demand, replicas);
+        }
+        if let Some(nodes) = &mut self.nodes {
+            let none = Resources::new();
+            nodes::take(nodes, demand.requests.unwrap_or(&none), demand.claim, replicas);
+        }
+    }
+}
+
+impl Models {
+    /// First fit over the groups; what fits nowhere is left out.
+    fn take(&mut self, demand: &Demand<'_>, replicas: i64) {
+        let named = |(column, request): &(Option<usize>, i64)| {
+            let at = column.filter(|at| self.named.get(*at) == Some(&true))?;
+            Some((at, *request))
+        };
+        let asks: Vec<(usize, i64)> = demand.asks.iter().filter_map(named).collect();
+        let mut left = replicas;
+        let mut after = Vec::with_capacity(self.groups.len() + 2);
+        for group in std::mem::take(&mut self.groups) {
+            let fits = asks
+                .iter()
+                .map(|(at, request)| group.least[*at] / request)
+                .min()
+                .unwrap_or(group.pods)
+                .min(group.pods);
+            if left <= 0 || fits <= 0 {
+                after.push(group);
+                continue;
+            }
+            let full = (left / fits).min(group.count);
+            let part = if full < group.count { left - full * fits } else { 0 };
+            left -= full * fits + part;
+            let less = |taken: i64, count: i64| {
+                let mut least = group.least.clone();
+                for (at, request) in &asks {
+                    least[*at] -= request * taken;
+                }
+                Group {
+                    least,
+                    pods: group.pods - taken,
+                    count,
+                }
+            };
+            let rest = group.count - full - i64::from(part > 0);
+            let kinds = [(fits, full), (part, i64::from(part > 0)), (0, rest)];
+            let kinds = kinds.into_iter().filter(|(_, count)| *count > 0);
+            after.extend(kinds.map(|(taken, count)| less(taken, count)));
+        }
+        after.retain(|group| group.pods > 0);
+        while after.len() > GROUPS_MAX {
+            // Together they count as the smaller of both: less than there is, never more.
+            let Some(last) = after.pop() else { break };
+            if let Some(before) = after.last_mut() {
+                for (has, also) in before.least.iter_mut().zip(&last.least) {
+                    *has = (*has).min(*also);
+                }
+                before.pods = before.pods.min(last.pods);
+                before.count += last.count;
+            }
+        }
+        self.groups = after;
     }
 }

@@ -134,7 +134,7 @@ fn nodes_that_look_alike_count_one_by_one() {
         ..Component::default()
     }];
     assert_eq!(
-        nodes::sets(&nodes, &worker, 99),
+        nodes::sets(&nodes, &worker, 99, &[]),
         3,
         "one on each of three, four on the large one"
     );

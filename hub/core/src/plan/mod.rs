@@ -44,6 +44,7 @@ use crate::failover;
 use crate::fleet::Fleet;
 use crate::matching::{self, Passed, PassedOver, PolicyIndex};
 use crate::policy::{AnyOverridePolicy, AnyPropagationPolicy, PolicyRef};
+use crate::promises::{Added, Promises};
 use crate::quota::Quota;
 use crate::schedule::{self, Assessment, Refusal};
 
@@ -114,6 +115,31 @@ impl World {
             fleet: Arc::new(Fleet::new(clusters)),
             ..self.clone()
         }
+    }
+
+    /// With what is promised to clusters and not in their reports yet.
+    #[must_use]
+    pub fn with_promises(mut self, promises: &Promises) -> Self {
+        let fleet = Arc::make_mut(&mut self.fleet);
+        for cluster in promises.clusters() {
+            fleet.recount(cluster, promises.of(cluster));
+        }
+        self
+    }
+
+    /// Counts the room of clusters anew whose promises ended.
+    pub fn recount<'c>(&mut self, promises: &Promises, clusters: impl IntoIterator<Item = &'c str>) {
+        let fleet = Arc::make_mut(&mut self.fleet);
+        for cluster in clusters {
+            fleet.recount(cluster, promises.of(cluster));
+        }
+    }
+
+    /// What a decision promises takes its room for the next one.
+    pub fn promise(&mut self, added: &Added) {
+        let shares = added.shares.iter();
+        let shares = shares.map(|(cluster, times)| (cluster.as_str(), *times));
+        Arc::make_mut(&mut self.fleet).promise(&added.of, shares);
     }
 
     /// With the PriorityClass objects of the hub, which policies name in `schedulePriority`.

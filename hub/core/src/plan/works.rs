@@ -1,13 +1,13 @@
 //! Renders what each cluster must hold: replicas, then overrides, then pruning; the canonical bytes and their bookkeeping.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use interpreter::{Interpreter, Kind, Operation};
+use interpreter::{Dependency, Interpreter, Kind, Operation};
 use serde_json::{Value, json};
-use shared::ids::{ClusterName, Digest};
-use shared::limits::CONTENT_BYTES_MAX;
-use shared::object::canonical;
+use shared::ids::{ClusterName, Digest, ObjectKey};
+use shared::limits::{CONTENT_BYTES_MAX, ENTRY_DEPENDENCIES_MAX};
+use shared::object::{canonical, split_api_version};
 use shared::reason::Reason;
 use shared::set::{self, DeleteMode, Entry};
 
@@ -15,6 +15,7 @@ use super::binding::id_label;
 use super::template::{Template, take_claim_off};
 use super::{Note, TemplatePlan, Work, World};
 use crate::cluster::Cluster;
+use crate::dependencies::DEPENDENCIES_ANNOTATION;
 use crate::divide;
 use crate::overrides;
 use crate::policy::{AnyOverridePolicy, ConflictResolution, Suspension};
@@ -68,6 +69,7 @@ impl Render<'_> {
         prune(&mut base);
         let completions = self.completions(wanted);
         let rules = self.rules();
+        let needs = self.needs();
         let mut same: HashMap<(i64, Option<i64>), Content> = HashMap::new();
         let mut by_digest: HashMap<Digest, Arc<[u8]>> = HashMap::new();
         let mut entries: HashMap<(Digest, bool), Arc<Entry>> = HashMap::new();
@@ -105,7 +107,7 @@ impl Render<'_> {
                     plan.works.push(Work {
                         entry: entries
                             .entry((digest, suspended))
-                            .or_insert_with(|| Arc::new(self.entry(suspended, digest, bytes.len())))
+                            .or_insert_with(|| Arc::new(self.entry(suspended, digest, bytes.len(), &needs)))
                             .clone(),
                         cluster: name,
                         content: bytes,
@@ -206,7 +208,27 @@ impl Render<'_> {
             })
     }
 
-    fn entry(&self, suspended: bool, digest: Digest, length: usize) -> Entry {
+    /// Objects that go along with this one and that its agent applies first, where the set holds them.
+    fn needs(&self) -> Vec<ObjectKey> {
+        let noted = |binding: &Value| -> Option<Vec<Dependency>> {
+            let text = binding["metadata"]["annotations"][DEPENDENCIES_ANNOTATION].as_str()?;
+            serde_json::from_str(text).ok()
+        };
+        let key = |need: Dependency| {
+            let (group, _) = split_api_version(&need.api_version);
+            let name = need.name.filter(|name| !name.is_empty())?;
+            let namespace = need.namespace.unwrap_or_default();
+            Some(ObjectKey::new(group, &need.kind, &namespace, &name))
+        };
+        let needs = self.binding.and_then(noted).unwrap_or_default().into_iter();
+        let keys: BTreeSet<ObjectKey> = needs.filter_map(key).collect();
+        keys.into_iter()
+            .filter(|key| *key != self.template.key)
+            .take(ENTRY_DEPENDENCIES_MAX)
+            .collect()
+    }
+
+    fn entry(&self, suspended: bool, digest: Digest, length: usize, needs: &[ObjectKey]) -> Entry {
         let label = id_label(&self.template.key.namespace);
         let id = self
             .binding
@@ -230,7 +252,7 @@ impl Render<'_> {
                 .labels
                 .get(interpreter::RETAIN_REPLICAS_LABEL)
                 .is_some_and(|v| v == "true"),
-            dependencies: Vec::new(),
+            dependencies: needs.to_vec(),
             labels: id
                 .map(|id| (label.to_owned(), id.to_owned()))
                 .into_iter()

@@ -3,7 +3,7 @@
 use super::{Request, component};
 use crate::cluster::Cluster;
 use crate::estimate::quotas;
-use crate::estimate::{self, Component, Demand, NO_LIMIT};
+use crate::estimate::{self, Component, Demand, NO_LIMIT, Promise};
 use crate::fleet::Fleet;
 
 /// How the room for a request is estimated.
@@ -39,19 +39,19 @@ impl<'a> Estimate<'a> {
         let fits = match &self.how {
             How::Nothing => return 0,
             How::Replicas(demand) => self.fleet.room(place).map_or(0, |room| room.replicas(demand)),
-            How::Sets => estimate::sets(cluster, self.request.components, &[]),
+            How::Sets => estimate::sets(cluster, self.request.components, self.fleet.promised(place)),
         };
         if cluster.quotas.is_empty() || fits == 0 {
             return fits;
         }
-        fits.min(self.by_quotas(cluster))
+        fits.min(self.by_quotas(cluster, self.fleet.promised(place)))
     }
 
-    fn by_quotas(&self, cluster: &Cluster) -> i64 {
+    fn by_quotas(&self, cluster: &Cluster, promised: &[Promise]) -> i64 {
         let (namespace, quotas) = (self.request.namespace, &cluster.quotas);
         match &self.how {
             How::Nothing => NO_LIMIT,
-            How::Sets => quotas::sets(quotas, namespace, self.request.components, &[]),
+            How::Sets => quotas::sets(quotas, namespace, self.request.components, promised),
             How::Replicas(_) => {
                 let one = Component {
                     replicas: 1,
@@ -59,7 +59,7 @@ impl<'a> Estimate<'a> {
                     priority_class: self.request.priority_class.to_owned(),
                     ..Component::default()
                 };
-                quotas::sets(quotas, namespace, &[one], &[])
+                quotas::sets(quotas, namespace, &[one], promised)
             }
         }
     }

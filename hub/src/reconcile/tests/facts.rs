@@ -38,7 +38,7 @@ fn clusters() -> ResourceId {
     ResourceId::new("cluster.karmada.io", "clusters")
 }
 
-fn template(name: &str, generation: i64, replicas: i64) -> Value {
+pub(super) fn template(name: &str, generation: i64, replicas: i64) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}"), "generation": generation},
@@ -47,7 +47,7 @@ fn template(name: &str, generation: i64, replicas: i64) -> Value {
     })
 }
 
-fn policy_of(name: &str) -> Value {
+pub(super) fn policy_of(name: &str) -> Value {
     let placement = match name {
         "everywhere" => json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "gold"}}}}),
         "by-room" => json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
@@ -66,7 +66,7 @@ fn policy_of(name: &str) -> Value {
 }
 
 /// What a cluster says it has and serves.
-fn capacity(cpus: u8, serves: bool) -> Capacity {
+pub(super) fn capacity(cpus: u8, serves: bool) -> Capacity {
     let amounts = |cpu: String, pods: &str| -> BTreeMap<String, String> {
         [("cpu".to_owned(), cpu), ("pods".to_owned(), pods.to_owned())].into()
     };

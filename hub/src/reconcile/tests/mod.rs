@@ -6,6 +6,7 @@ mod facts;
 mod failover;
 mod held;
 mod policies;
+mod promises;
 mod reports;
 mod revoked;
 

@@ -13,6 +13,7 @@ use shared::wire::ApplyState;
 
 use super::super::Store;
 use super::super::error::StoreError;
+use super::super::limits;
 use super::super::notes::BindingRef;
 use super::super::object::Revision;
 use super::super::seal::StorageKey;
@@ -156,6 +157,37 @@ impl Store {
         Ok(found)
     }
 
+    /// Works that their clusters have not confirmed, or only a moment before `now`: what they take may be missing in what
+    /// the clusters reported to use.
+    ///
+    /// # Errors
+    /// The store.
+    pub fn unconfirmed(&self, now: UnixSeconds) -> Result<Vec<(BindingRef, ClusterName)>, StoreError> {
+        let db = self.reader();
+        let mut statement = db.prepare_cached(
+            "SELECT b.namespace, b.name, c.name, r.flags FROM target t JOIN binding b ON b.id = t.binding
+             JOIN cluster c ON c.id = t.cluster JOIN content x ON x.id = t.content
+             LEFT JOIN report r ON r.target = t.id AND r.content = x.digest AND r.observed < ?1",
+        )?;
+        let mut rows = statement.query(params![now.0.saturating_sub(limits::CONFIRMED_AFTER_S)])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let applied = match row.get::<_, Option<i64>>(3)? {
+                Some(bits) => flags::read(bits)?.0 == ApplyState::Applied,
+                None => false,
+            };
+            if !applied {
+                let binding = BindingRef {
+                    namespace: row.get(0)?,
+                    name: row.get(1)?,
+                };
+                let cluster = intern::cluster_name(row.get_ref(2)?.as_str().map_err(column)?)?;
+                found.push((binding, cluster));
+            }
+        }
+        Ok(found)
+    }
+
     /// How many works there are by what their clusters say: `applied`, `failed`, `pending`, `suspended`, and `unreported`
     /// of which nothing was heard yet.
     ///
@@ -225,23 +257,6 @@ impl Store {
         Ok(revision.map(|revision| Revision(revision.cast_unsigned())))
     }
 
-    /// The same for every binding.
-    ///
-    /// # Errors
-    /// The store.
-    pub fn binding_revisions(&self) -> Result<BTreeMap<BindingRef, Revision>, StoreError> {
-        let db = self.reader();
-        let mut statement = db.prepare_cached("SELECT namespace, name, revision FROM binding")?;
-        let rows = statement.query_map([], |row| {
-            let binding = BindingRef {
-                namespace: row.get(0)?,
-                name: row.get(1)?,
-            };
-            Ok((binding, Revision(row.get::<_, i64>(2)?.cast_unsigned())))
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
     /// Tombstones of a cluster that wait for execution, by key.
     ///
     /// # Errors
@@ -306,17 +321,19 @@ pub(super) fn tombstones(db: &Connection, cluster: i64) -> Result<Vec<Tombstone>
     Ok(found)
 }
 
-/// Texts and names that many rows of one reading share.
+/// What many rows of one reading share: entries by the numbers of key, bookkeeping and content, texts, names.
 struct Shared<'a> {
     db: &'a Connection,
     key: &'a StorageKey,
+    entries: HashMap<(i64, i64, i64), Arc<Entry>>,
     texts: HashMap<i64, Bytes>,
-    clusters: HashMap<String, ClusterName>,
+    clusters: HashMap<i64, ClusterName>,
 }
 
 const SELECT: &str = "SELECT t.id, c.name, b.namespace, b.name, k.bytes, f.bytes, x.digest, x.length,
     t.since, t.changed, t.created, t.revision, c.published, c.acked,
-    r.flags, r.generation, r.content, r.reason, r.message, r.status, r.uid, r.observed, r.revision
+    r.flags, r.generation, r.content, r.reason, r.message, r.status, r.uid, r.observed, r.revision,
+    t.okey, t.facet, t.content, t.cluster
     FROM target t JOIN cluster c ON c.id = t.cluster JOIN binding b ON b.id = t.binding
     JOIN okey k ON k.id = t.okey JOIN facet f ON f.id = t.facet JOIN content x ON x.id = t.content
     LEFT JOIN report r ON r.target = t.id";
@@ -330,6 +347,7 @@ fn read(
     let mut shared = Shared {
         db,
         key,
+        entries: HashMap::new(),
         texts: HashMap::new(),
         clusters: HashMap::new(),
     };
@@ -345,11 +363,7 @@ fn read(
 
 fn of_row(shared: &mut Shared<'_>, row: &Row<'_>) -> Result<Target, StoreError> {
     let number = |column: usize| row.get::<_, i64>(column).map(i64::cast_unsigned);
-    let blob = |index: usize| row.get_ref(index)?.as_blob().map_err(column);
-    let key: ObjectKey = intern::decode("object key", blob(4)?)?;
-    let facet: Facet = intern::decode("bookkeeping of a target", blob(5)?)?;
-    let digest = intern::digest("digest of a content", blob(6)?)?;
-    let entry = Arc::new(facet.entry(key, digest, row.get(7)?));
+    let entry = shared.entry(row)?;
     let changed = number(9)?;
     let (published, acked) = (number(12)?, number(13)?);
     let state = if changed <= acked {
@@ -362,7 +376,7 @@ fn of_row(shared: &mut Shared<'_>, row: &Row<'_>) -> Result<Target, StoreError> 
     let report_revision = row.get::<_, Option<i64>>(22)?.map_or(0, i64::cast_unsigned);
     Ok(Target {
         id: row.get(0)?,
-        cluster: shared.cluster(row.get(1)?)?,
+        cluster: shared.cluster(row)?,
         binding: BindingRef {
             namespace: row.get(2)?,
             name: row.get(3)?,
@@ -416,13 +430,28 @@ impl Shared<'_> {
         Ok(text)
     }
 
-    fn cluster(&mut self, name: String) -> Result<ClusterName, StoreError> {
-        if let Some(known) = self.clusters.get(&name) {
+    fn entry(&mut self, row: &Row<'_>) -> Result<Arc<Entry>, StoreError> {
+        let numbers = (row.get(23)?, row.get(24)?, row.get(25)?);
+        if let Some(known) = self.entries.get(&numbers) {
             return Ok(known.clone());
         }
-        let parsed = intern::cluster_name(&name)?;
-        self.clusters.insert(name, parsed.clone());
-        Ok(parsed)
+        let blob = |index: usize| row.get_ref(index)?.as_blob().map_err(column);
+        let key: ObjectKey = intern::decode("object key", blob(4)?)?;
+        let facet: Facet = intern::decode("bookkeeping of a target", blob(5)?)?;
+        let digest = intern::digest("digest of a content", blob(6)?)?;
+        let entry = Arc::new(facet.entry(key, digest, row.get(7)?));
+        self.entries.insert(numbers, entry.clone());
+        Ok(entry)
+    }
+
+    fn cluster(&mut self, row: &Row<'_>) -> Result<ClusterName, StoreError> {
+        let number = row.get(26)?;
+        if let Some(known) = self.clusters.get(&number) {
+            return Ok(known.clone());
+        }
+        let name = intern::cluster_name(row.get_ref(1)?.as_str().map_err(column)?)?;
+        self.clusters.insert(number, name.clone());
+        Ok(name)
     }
 }
 

@@ -18,7 +18,7 @@ use serde::Serialize;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const USAGE: &str = "usage: bench path|plan|fleet|agent|api [--json FILE]
+const USAGE: &str = "usage: bench path|plan|fleet|agent|api [--json FILE] [--only PART]
 
   path          hub and three real members: resident memory, time from apply to Available on the hub, bytes on the
                 wire for a one-line change
@@ -31,6 +31,7 @@ const USAGE: &str = "usage: bench path|plan|fleet|agent|api [--json FILE]
   api           the hub and a real kube-apiserver with etcd under the same load: creates and patches at 1, 8 and 64
                 clients, a list of 10,000 Deployments, updates to 1,000 watchers, resident memory. --large also with
                 100,000 objects, which takes long
+  --only PART   of fleet: duplicated, divided or divided-large-clusters; of plan: rates, whole or seed
   --json FILE   also write the numbers as JSON";
 
 /// What to measure.
@@ -48,6 +49,8 @@ struct Arguments {
     json: Option<PathBuf>,
     agent: agent::Options,
     large: bool,
+    /// The part to measure; none: all.
+    only: Option<String>,
 }
 
 fn arguments() -> Result<Option<Arguments>> {
@@ -63,11 +66,13 @@ fn arguments() -> Result<Option<Arguments>> {
     };
     let mut json = None;
     let mut large = false;
+    let mut only = None;
     let mut agent = agent::Options::default();
     while let Some(argument) = given.next() {
         match argument.as_str() {
             "--json" => json = Some(given.next().context("--json needs a file")?.into()),
             "--large" => large = true,
+            "--only" => only = Some(given.next().context("--only needs the name of a part")?),
             "--agent" => agent.program = Some(given.next().context("--agent needs a file")?.into()),
             "--idle-seconds" => {
                 let seconds = given.next().context("--idle-seconds needs a number")?;
@@ -82,6 +87,7 @@ fn arguments() -> Result<Option<Arguments>> {
         json,
         agent,
         large,
+        only,
     }))
 }
 
@@ -111,15 +117,15 @@ fn main() -> Result<ExitCode> {
         println!("{USAGE}");
         return Ok(ExitCode::SUCCESS);
     };
-    let json = arguments.json.as_deref();
+    let (json, only) = (arguments.json.as_deref(), arguments.only.as_deref());
     match arguments.measurement {
         Measurement::Path => show(&path::measure()?, json)?,
-        Measurement::Plan => show(&in_folder(plan::measure)?, json)?,
+        Measurement::Plan => show(&in_folder(|folder| plan::measure(folder, only))?, json)?,
         Measurement::Agent => show(
             &in_folder(|folder| agent::measure(folder, &arguments.agent))?,
             json,
         )?,
-        Measurement::Fleet => show(&in_folder(fleet::measure)?, json)?,
+        Measurement::Fleet => show(&in_folder(|folder| fleet::measure(folder, only))?, json)?,
         Measurement::Api => show(&in_folder(|folder| api::measure(folder, arguments.large))?, json)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -38,13 +38,19 @@ pub(crate) struct PlanNumbers {
     load_before: f64,
     /// Scheduling of distinct requests, one thread.
     rates: Vec<Rate>,
+    whole: Option<Whole>,
+    seed: Option<Seed>,
+}
+
+/// All templates of a hub.
+#[derive(Debug, Serialize)]
+struct Whole {
     /// Stages 5 to 7 for every template of a hub.
     full: Full,
     /// Milliseconds from an edit of one template to its plan, with all others in place.
     edit_ms: Spread,
     /// Of the plans of all templates, held in memory together: bytes per target.
     memory_per_target: f64,
-    seed: Seed,
 }
 
 /// One rate.
@@ -83,25 +89,33 @@ struct Seed {
     database_bytes: u64,
 }
 
-/// Measures.
+/// Measures everything, or only the part of this name.
 ///
 /// # Errors
 /// Something does not work.
-pub(crate) fn measure(folder: &Path) -> Result<PlanNumbers> {
+pub(crate) fn measure(folder: &Path, only: Option<&str>) -> Result<PlanNumbers> {
+    let wanted = |part: &str| only.is_none_or(|only| only == part);
+    ensure!(
+        ["rates", "whole", "seed"].into_iter().any(wanted),
+        "plan has no part {only:?}"
+    );
     let load_before = machine::load()?;
-    let rates = rates()?;
-    let (full, edit_ms, memory_per_target) = whole()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    let seed = runtime.block_on(seed(folder))?;
+    let rates = if wanted("rates") { rates()? } else { Vec::new() };
+    let whole = wanted("whole").then(whole).transpose()?;
+    let seed = match wanted("seed") {
+        true => {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            Some(runtime.block_on(seed(folder))?)
+        }
+        false => None,
+    };
     Ok(PlanNumbers {
         profile: machine::profile(),
         load_before,
         rates,
-        full,
-        edit_ms,
-        memory_per_target,
+        whole,
         seed,
     })
 }
@@ -247,7 +261,7 @@ fn world() -> World {
     World::read(&policies, &[], &clusters, Vec::new())
 }
 
-fn whole() -> Result<(Full, Spread, f64)> {
+fn whole() -> Result<Whole> {
     let world = world();
     let templates = (0..TEMPLATES)
         .map(|n| template(n, 0))
@@ -328,7 +342,11 @@ fn whole() -> Result<(Full, Spread, f64)> {
         again_cpu_seconds,
     };
     let edit_ms = Spread::of(edits).context("nothing was edited")?;
-    Ok((full, edit_ms, resident as f64 / targets as f64))
+    Ok(Whole {
+        full,
+        edit_ms,
+        memory_per_target: resident as f64 / targets as f64,
+    })
 }
 
 /// A hub with three simulated clusters and what a small user has.
@@ -376,6 +394,31 @@ impl fmt::Display for PlanNumbers {
                 rate.clusters, rate.mode, rate.bindings_per_second, rate.bindings_per_cpu_second
             )?;
         }
+        // What 10,000 clusters cost over what 1,000 do; clusters x log clusters is 13.3.
+        for rate in self.rates.iter().filter(|rate| rate.clusters == SIZES[2]) {
+            let tenth = self.rates.iter();
+            let tenth = tenth.filter(|one| one.clusters == SIZES[1] && one.mode == rate.mode);
+            for one in tenth {
+                let grown = one.bindings_per_cpu_second / rate.bindings_per_cpu_second;
+                writeln!(
+                    f,
+                    "  {:<17} costs {grown:.1} times as much over ten times the clusters",
+                    rate.mode
+                )?;
+            }
+        }
+        if let Some(whole) = &self.whole {
+            write!(f, "{whole}")?;
+        }
+        if let Some(seed) = &self.seed {
+            write!(f, "{seed}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Whole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let full = &self.full;
         writeln!(
             f,
@@ -392,16 +435,20 @@ impl fmt::Display for PlanNumbers {
             f,
             "  edit of one template: {:.3} ms (least {:.3}, most {:.3}, {} edits)",
             edit.median, edit.min, edit.max, edit.count
-        )?;
-        let seed = &self.seed;
+        )
+    }
+}
+
+impl fmt::Display for Seed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "  seed: {} namespaces, {} Deployments with policies, {} clusters: {:.1} MiB resident, {:.1} MiB database",
-            seed.namespaces,
-            seed.deployments,
-            seed.clusters,
-            seed.resident_kib as f64 / 1024.0,
-            seed.database_bytes as f64 / f64::from(1 << 20)
+            self.namespaces,
+            self.deployments,
+            self.clusters,
+            self.resident_kib as f64 / 1024.0,
+            self.database_bytes as f64 / f64::from(1 << 20)
         )
     }
 }

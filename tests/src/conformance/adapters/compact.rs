@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hub_core::cluster::{Apis, Cluster, Taint};
 use hub_core::divide::Share;
-use hub_core::estimate::quotas::Promise;
+use hub_core::estimate::Promise;
 use hub_core::estimate::{Component, Grade, Summary, resources};
 use hub_core::schedule::Candidate;
 use interpreter::NodeClaim;
@@ -146,10 +146,7 @@ pub(super) fn components(list: &Value) -> Vec<Component> {
 /// In-flight workloads of a case.
 pub(super) fn promises(list: &Value) -> Vec<Promise> {
     items(list)
-        .map(|one| Promise {
-            namespace: text(&one["namespace"]),
-            components: components(&one["components"]),
-        })
+        .map(|one| Promise::once(&text(&one["namespace"]), components(&one["components"])))
         .collect()
 }
 

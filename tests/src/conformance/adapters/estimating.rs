@@ -53,6 +53,7 @@ pub(super) fn answer(case: &Case) -> Answer {
                 &items(&input["nodes"]).map(free_node).collect::<Vec<_>>(),
                 &components(&input["components"]),
                 number(&input["upperBound"]),
+                &[],
             );
             Answer::Result(json!({"sets": sets}))
         }
@@ -223,7 +224,13 @@ fn sets_from_nodes(input: &Value) -> Answer {
     if input["enabled"] == false {
         return Answer::Result(json!({"sets": NO_LIMIT, "result": "NoOperation"}));
     }
-    let sets = nodes::sets(&nodes_of(input), &components(&input["components"]), NO_LIMIT);
+    let promised = promises(&input["assumed"]);
+    let sets = nodes::sets(
+        &nodes_of(input),
+        &components(&input["components"]),
+        NO_LIMIT,
+        &promised,
+    );
     Answer::Result(json!({"sets": sets, "result": word(sets)}))
 }
 

@@ -47,6 +47,20 @@ fn a_binding_names_what_its_template_needs() {
     assert!(binding["metadata"]["annotations"][DEPENDENCIES_ANNOTATION].is_null());
 }
 
+/// Turns red when the agent is not told what to apply first.
+#[test]
+fn the_entry_of_a_template_names_what_goes_along_with_it() {
+    let mut hub = Hub::with(&["m1"], vec![policy("p", named(&["m1"]))]);
+    referrer(&mut hub);
+    let mut web = deployment("web", 2);
+    web["spec"]["template"]["spec"]["volumes"] = json!([{"name": "c", "configMap": {"name": "cfg"}}]);
+    let needs = |plan: &TemplatePlan| plan.works[0].entry.dependencies.clone();
+    let cfg = ObjectKey::new("", "ConfigMap", "shop", "cfg");
+    assert_eq!(needs(&hub.plan(&web)), [cfg]);
+    hub.policies[0]["spec"]["propagateDeps"] = json!(false);
+    assert_eq!(needs(&hub.plan(&web)), [], "it is not carried along");
+}
+
 #[test]
 fn what_is_needed_goes_along_and_goes_away_with_it() {
     let mut web = Hub::with(&["m1", "m2"], vec![policy("p", named(&["m1"]))]);

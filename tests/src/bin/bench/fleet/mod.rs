@@ -26,11 +26,11 @@ const QUIET: Duration = Duration::from_secs(3);
 /// Longest time for one run.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Runs every mode with a hub of its own.
+/// Runs every mode with a hub of its own, or only the one of this name.
 ///
 /// # Errors
 /// Something does not work.
-pub(crate) fn measure(folder: &Path) -> Result<FleetNumbers> {
+pub(crate) fn measure(folder: &Path, only: Option<&str>) -> Result<FleetNumbers> {
     let small = Shape { nodes: 5, cpus: 8 };
     let large = Shape { nodes: 50, cpus: 32 };
     let load_before = machine::load()?;
@@ -40,6 +40,9 @@ pub(crate) fn measure(folder: &Path) -> Result<FleetNumbers> {
         ("divided", Mode::Divided, small),
         ("divided-large-clusters", Mode::Divided, large),
     ] {
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
         let folder = folder.join(name);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -47,6 +50,7 @@ pub(crate) fn measure(folder: &Path) -> Result<FleetNumbers> {
         let run = runtime.block_on(run(&folder, name, mode, shape));
         runs.push(run.with_context(|| name)?);
     }
+    ensure!(!runs.is_empty(), "fleet has no part {only:?}");
     Ok(FleetNumbers {
         profile: machine::profile(),
         clusters: CLUSTERS,
