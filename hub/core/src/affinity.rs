@@ -1,5 +1,6 @@
 //! Does a cluster satisfy a cluster affinity? The same rule serves placements, static weights and override rules.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
 
@@ -39,6 +40,8 @@ pub struct Matcher<'a> {
     affinity: &'a ClusterAffinity,
     labels_are_valid: bool,
     named: Option<HashSet<&'a str>>,
+    /// Do labels and fields hold, by [`Cluster::kin`]?
+    known: RefCell<Vec<Option<bool>>>,
 }
 
 impl<'a> Matcher<'a> {
@@ -52,6 +55,7 @@ impl<'a> Matcher<'a> {
                 .as_ref()
                 .is_none_or(|labels| labels.check().is_ok()),
             named: many.then(|| affinity.cluster_names.iter().map(String::as_str).collect()),
+            known: RefCell::new(Vec::new()),
         }
     }
 
@@ -64,24 +68,59 @@ impl<'a> Matcher<'a> {
         if affinity.exclude.contains(&cluster.name) {
             return Err(Mismatch::Excluded);
         }
+        self.check_what_kin_share(cluster)?;
+        if self.names(cluster) {
+            Ok(())
+        } else {
+            Err(Mismatch::NotNamed)
+        }
+    }
+
+    fn check_what_kin_share(&self, cluster: &Cluster) -> Result<(), Mismatch> {
+        let affinity = self.affinity;
         if let Some(labels) = &affinity.label_selector
             && !(self.labels_are_valid && labels.holds(&cluster.labels))
         {
             return Err(Mismatch::Labels);
         }
-        if let Some(fields) = &affinity.field_selector {
-            check_fields(cluster, fields)?;
+        match &affinity.field_selector {
+            Some(fields) => check_fields(cluster, fields),
+            None => Ok(()),
         }
-        let is_named = match &self.named {
-            Some(names) => names.contains(cluster.name.as_str()),
-            None => affinity.cluster_names.is_empty() || affinity.cluster_names.contains(&cluster.name),
-        };
-        if is_named { Ok(()) } else { Err(Mismatch::NotNamed) }
     }
 
-    /// [`Matcher::check`] as a yes or no.
+    fn names(&self, cluster: &Cluster) -> bool {
+        let names = &self.affinity.cluster_names;
+        match &self.named {
+            Some(named) => named.contains(cluster.name.as_str()),
+            None => names.is_empty() || names.contains(&cluster.name),
+        }
+    }
+
+    /// [`Matcher::check`] as a yes or no. Of clusters that selectors cannot tell apart, one is looked at.
     pub fn matches(&self, cluster: &Cluster) -> bool {
-        self.check(cluster).is_ok()
+        let affinity = self.affinity;
+        if !affinity.exclude.is_empty() && affinity.exclude.contains(&cluster.name) {
+            return false;
+        }
+        if affinity.label_selector.is_none() && affinity.field_selector.is_none() {
+            return self.names(cluster);
+        }
+        let at = cluster.kin as usize;
+        if at == 0 {
+            return self.check_what_kin_share(cluster).is_ok() && self.names(cluster);
+        }
+        let known = self.known.borrow().get(at).copied().flatten();
+        let holds = known.unwrap_or_else(|| {
+            let holds = self.check_what_kin_share(cluster).is_ok();
+            let mut known = self.known.borrow_mut();
+            if known.len() <= at {
+                known.resize(at + 1, None);
+            }
+            known[at] = Some(holds);
+            holds
+        });
+        holds && self.names(cluster)
     }
 }
 

@@ -48,6 +48,9 @@ pub struct Cluster {
     pub quotas: Vec<Quota>,
     /// When it was last heard of; what is known of it is as old as that.
     pub last_seen: Option<UnixSeconds>,
+    /// Clusters of a fleet with the same labels, provider, region and zones have the same number here, above zero; zero:
+    /// nothing is known of others. What is asked about these is asked once for all of them.
+    pub kin: u32,
 }
 
 /// What a cluster serves.
@@ -169,6 +172,7 @@ impl Cluster {
             last_seen: metadata["annotations"][LAST_SEEN]
                 .as_str()
                 .and_then(UnixSeconds::parse_rfc3339),
+            kin: 0,
         }
     }
 

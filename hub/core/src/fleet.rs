@@ -30,6 +30,10 @@ impl Fleet {
                 *apis = known.entry(apis.clone()).or_insert_with(|| apis.clone()).clone();
             }
         }
+        let numbers = kin(&clusters);
+        for (cluster, number) in clusters.iter_mut().zip(numbers) {
+            cluster.kin = number;
+        }
         let columns = Columns::of(&clusters);
         let rooms = clusters.iter().map(|cluster| columns.room(cluster)).collect();
         Self {
@@ -96,6 +100,23 @@ impl Fleet {
     pub fn demand<'a>(&self, requests: Option<&'a Resources>, claim: Option<&'a NodeClaim>) -> Demand<'a> {
         self.columns.demand(requests, claim)
     }
+}
+
+/// A number for each cluster: the same for those that selectors cannot tell apart but by name.
+fn kin<'c>(clusters: &'c [Cluster]) -> Vec<u32> {
+    let mut known = HashMap::new();
+    let number = |cluster: &'c Cluster| {
+        let Cluster {
+            labels,
+            provider,
+            region,
+            zones,
+            ..
+        } = cluster;
+        let next = u32::try_from(known.len() + 1).unwrap_or(0);
+        *known.entry((labels, provider, region, zones)).or_insert(next)
+    };
+    clusters.iter().map(number).collect()
 }
 
 fn place(clusters: &[Cluster], name: &str) -> Result<usize, usize> {

@@ -71,11 +71,17 @@ impl Eq for Bid {}
 /// a tie to the one with fewer seats, then by place. Parties without votes that have seats keep them.
 pub fn allocate(new_seats: i64, parties: &mut [Seats], tie: TieRule) {
     let given = give_what_is_certain(new_seats, parties);
-    let bids: Vec<Bid> = parties
-        .iter()
-        .enumerate()
-        .map(|(place, party)| Bid::of(place, party, tie))
-        .collect();
+    let bids: Vec<Bid> = match those_that_can_win(new_seats, parties, tie) {
+        Some(places) => places
+            .into_iter()
+            .map(|place| Bid::of(place, &parties[place], tie))
+            .collect(),
+        None => parties
+            .iter()
+            .enumerate()
+            .map(|(place, party)| Bid::of(place, party, tie))
+            .collect(),
+    };
     let mut bids = BinaryHeap::from(bids);
     for _ in given..new_seats {
         let Some(mut best) = bids.peek_mut() else { break };
@@ -83,6 +89,35 @@ pub fn allocate(new_seats: i64, parties: &mut [Seats], tie: TieRule) {
         party.seats += 1;
         *best = Bid::of(best.place, party, tie);
     }
+}
+
+/// Where fewer seats than parties are given to parties that have none: only those with the highest bids can get one, as
+/// each of them would have to get its own before any other does. `None`: it is not so, and all bid.
+fn those_that_can_win(new_seats: i64, parties: &[Seats], tie: TieRule) -> Option<Vec<usize>> {
+    let seats = usize::try_from(new_seats).ok().filter(|seats| *seats > 0)?;
+    if seats >= parties.len() || parties.iter().any(|party| party.seats != 0) {
+        return None;
+    }
+    // Bits of floats above zero are ordered as they are; the lower half is the place.
+    let key = |(place, party): (usize, &Seats)| {
+        let bid = u128::from(u64::MAX - quotient(party.votes, 0).to_bits());
+        let place = match tie {
+            TieRule::NameAscending => place as u64,
+            TieRule::NameDescending => u64::MAX - place as u64,
+        };
+        (party.votes > 0).then_some(bid << 64 | u128::from(place))
+    };
+    let mut keys: Vec<u128> = parties.iter().enumerate().filter_map(key).collect();
+    if keys.len() < seats {
+        return None;
+    }
+    keys.select_nth_unstable(seats - 1);
+    keys.truncate(seats);
+    let place = |key: u128| match tie {
+        TieRule::NameAscending => key as u64 as usize,
+        TieRule::NameDescending => (u64::MAX - key as u64) as usize,
+    };
+    Some(keys.into_iter().map(place).collect())
 }
 
 /// Gives every party the seats whose quotient lies above a bound that leaves fewer seats than there are. These are given

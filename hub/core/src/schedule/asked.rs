@@ -99,6 +99,21 @@ impl<'a> Asked<'a> {
         }
     }
 
+    /// [`Asked::affine`] as a yes or no.
+    pub(super) fn is_affine(&self, cluster: &Cluster) -> bool {
+        self.affinity
+            .as_ref()
+            .is_none_or(|affinity| affinity.matches(cluster))
+            || (self.request.workload && self.tiers.iter().any(|tier| tier.matches(cluster)))
+    }
+
+    /// Is nothing asked of clusters beyond APIs, taints and affinity?
+    pub(super) fn asks_little(&self) -> bool {
+        self.evicted.is_empty()
+            && self.request.peers.is_none()
+            && self.request.placement.spread_constraints.is_empty()
+    }
+
     /// Tier of a cluster in the affinity group in use: 0 if it belongs to the group itself, then the overflow tiers from 1.
     pub fn tier(&self, cluster: &Cluster) -> usize {
         if self.tiers.is_empty() || self.affinity.as_ref().is_none_or(|first| first.matches(cluster)) {

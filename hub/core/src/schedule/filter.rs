@@ -175,6 +175,19 @@ pub(super) fn all(cluster: &Cluster, asked: &Asked<'_>) -> Result<(), Refusal> {
     FILTERS.iter().try_for_each(|one| filter(*one, cluster, asked))
 }
 
+/// Whether a cluster passes all filters: [`all`] without the reason. Most clusters have nothing that keeps anything away,
+/// and are done after a look at few things.
+pub(super) fn passes(cluster: &Cluster, asked: &Asked<'_>) -> bool {
+    let serves = || {
+        let apis = cluster.apis.as_ref();
+        apis.is_none_or(|apis| asked.enablement(apis) == Enablement::Enabled)
+    };
+    if asked.asks_little() && !cluster.deleting && !cluster.revoked && cluster.taints.is_empty() && serves() {
+        return asked.is_affine(cluster);
+    }
+    all(cluster, asked).is_ok()
+}
+
 /// The affinity group in use; `None`: there are no groups, or none of this name, and every cluster is a candidate.
 pub(super) fn group_in_use<'a>(
     placement: &'a Placement,

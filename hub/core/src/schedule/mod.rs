@@ -290,7 +290,7 @@ fn attempt(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, ScheduleError
     let room = Estimate::new(fleet, request);
     let mut candidates: Vec<Candidate<'_>> = Vec::with_capacity(fleet.clusters().len());
     for (place, cluster) in fleet.clusters().iter().enumerate() {
-        if filter::all(cluster, &asked).is_ok() {
+        if filter::passes(cluster, &asked) {
             candidates.push(candidate(place, cluster, &asked, &room));
         }
     }

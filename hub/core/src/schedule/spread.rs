@@ -182,7 +182,14 @@ pub struct Region<'a> {
 pub fn regions<'a>(placement: &Placement, candidates: &[Candidate<'a>], replicas: i64) -> Vec<Region<'a>> {
     let mut regions: Vec<Region<'a>> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
+    // The place of the region by what clusters have in common; zero is nobody's.
+    let mut of_kin: Vec<Option<usize>> = Vec::new();
     for candidate in candidates {
+        let kin = candidate.cluster.kin as usize;
+        if let Some(place) = of_kin.get(kin).copied().flatten() {
+            regions[place].members.push(*candidate);
+            continue;
+        }
         let name = candidate.cluster.region.as_str();
         if name.is_empty() {
             continue;
@@ -195,6 +202,12 @@ pub fn regions<'a>(placement: &Placement, candidates: &[Candidate<'a>], replicas
             });
             regions.len() - 1
         });
+        if kin > 0 {
+            if of_kin.len() <= kin {
+                of_kin.resize(kin + 1, None);
+            }
+            of_kin[kin] = Some(place);
+        }
         regions[place].members.push(*candidate);
     }
     let (of_regions, of_clusters) = (constraint(placement, "region"), constraint(placement, "cluster"));
