@@ -50,7 +50,11 @@ impl Fleet {
         for (cluster, times) in shares {
             if let Ok(place) = place(&self.clusters, cluster) {
                 take(&mut self.rooms[place], &demands, times);
-                self.promised[place].push(Promise {
+                let promised = &mut self.promised[place];
+                if promised.len() == promised.capacity() {
+                    promised.reserve_exact(promised.len() / 4 + 4);
+                }
+                promised.push(Promise {
                     of: of.clone(),
                     times,
                 });

@@ -25,18 +25,26 @@ const MEASURED_AGAIN_MS: u64 = 90_000;
 /// Namespace and name of a binding.
 type Place = (String, String);
 
-/// One binding's promise in one cluster.
+/// One binding's promise in one cluster. There may be one for every work of the fleet, so it is kept small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Open {
     of: Arc<Footprint>,
     /// How often the reports contain it.
-    covered: i64,
+    covered: i32,
     /// How often more it is promised; above zero.
-    times: i64,
-    /// Since when the cluster has the content.
-    applied: Option<Millis>,
-    /// It reported after that, but very soon.
-    told: bool,
+    times: i32,
+    there: There,
+}
+
+/// How far the content has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum There {
+    /// The cluster did not say that it has it.
+    Unknown,
+    /// It has it since then.
+    Applied(Millis),
+    /// It has it since then, and reported what it uses very soon after.
+    Told(Millis),
 }
 
 /// What is promised, by cluster and binding.
@@ -56,6 +64,11 @@ pub struct Added {
     pub of: Arc<Footprint>,
     /// How often more, by cluster.
     pub shares: Vec<(String, i64)>,
+}
+
+/// Replicas fit by far; more is as much as can be.
+fn small(times: i64) -> i32 {
+    i32::try_from(times).unwrap_or(if times < 0 { 0 } else { i32::MAX })
 }
 
 /// Shares of a stored binding in the times of its footprint.
@@ -105,17 +118,18 @@ impl Promises {
         for (cluster, share) in after {
             let known = self.open.get(cluster).and_then(|open| open.get(&place));
             let (covered, of_covered) = match known {
-                Some(open) => (open.covered, Some(&*open.of)),
+                Some(open) => (i64::from(open.covered), Some(&*open.of)),
                 None => (before.get(cluster).copied().unwrap_or(0), former.as_ref()),
             };
             let grown = of_covered.map_or(covered, |was| added.of.growth(was, covered));
             let covered = covered - grown;
             let times = share - covered;
+            let had = known.map_or(0, |open| i64::from(open.times));
             match known {
                 _ if times <= 0 => self.close(cluster, &place),
-                Some(open) if open.of == added.of && open.times == times => {}
-                Some(open) if open.of == added.of && open.times < times => {
-                    added.shares.push((cluster.to_owned(), times - open.times));
+                Some(open) if open.of == added.of && had == times => {}
+                Some(open) if open.of == added.of && had < times => {
+                    added.shares.push((cluster.to_owned(), times - had));
                     let of = open.of.clone();
                     self.put(cluster, &place, of, covered, times);
                 }
@@ -135,10 +149,9 @@ impl Promises {
     fn put(&mut self, cluster: &str, place: &Arc<Place>, of: Arc<Footprint>, covered: i64, times: i64) {
         let open = Open {
             of,
-            covered,
-            times,
-            applied: None,
-            told: false,
+            covered: small(covered),
+            times: small(times),
+            there: There::Unknown,
         };
         match self.open.get_mut(cluster) {
             Some(known) => known.insert(place.clone(), open),
@@ -165,7 +178,7 @@ impl Promises {
             let Some(open) = self.open.get_mut(cluster).and_then(|open| open.get_mut(&place)) else {
                 continue;
             };
-            open.times = share - open.covered;
+            open.times = small(share - i64::from(open.covered));
             let ended = open.times <= 0;
             self.freed.insert(cluster.to_owned());
             if ended {
@@ -208,8 +221,10 @@ impl Promises {
         }
         let place = (namespace.to_owned(), name.to_owned());
         for cluster in clusters {
-            if let Some(open) = self.open.get_mut(cluster).and_then(|open| open.get_mut(&place)) {
-                open.applied.get_or_insert(now);
+            if let Some(open) = self.open.get_mut(cluster).and_then(|open| open.get_mut(&place))
+                && open.there == There::Unknown
+            {
+                open.there = There::Applied(now);
             }
         }
     }
@@ -222,10 +237,12 @@ impl Promises {
         let before = open.len();
         let mut ending = false;
         open.retain(|_, open| {
-            let Some(applied) = open.applied else { return true };
-            open.told = true;
-            ending |= now.since(applied) < PODS_MADE_MS;
-            now.since(applied) < PODS_MADE_MS
+            let (There::Applied(since) | There::Told(since)) = open.there else {
+                return true;
+            };
+            open.there = There::Told(since);
+            ending |= now.since(since) < PODS_MADE_MS;
+            now.since(since) < PODS_MADE_MS
         });
         let ended = open.len() < before;
         self.tidy(cluster, ended);
@@ -241,12 +258,10 @@ impl Promises {
                 continue;
             };
             let before = open.len();
-            let is_over = |open: &Open| {
-                let long_ago = |applied| now.since(applied) >= PODS_MADE_MS + MEASURED_AGAIN_MS;
-                open.told && open.applied.is_some_and(long_ago)
-            };
-            open.retain(|_, open| !is_over(open));
-            let (ended, waits) = (open.len() < before, open.values().any(|open| open.told));
+            let over = PODS_MADE_MS + MEASURED_AGAIN_MS;
+            open.retain(|_, open| !matches!(open.there, There::Told(since) if now.since(since) >= over));
+            let waits = open.values().any(|open| matches!(open.there, There::Told(_)));
+            let ended = open.len() < before;
             self.tidy(&cluster, ended);
             if waits {
                 self.ending.insert(cluster);
@@ -259,7 +274,7 @@ impl Promises {
         let open = self.open.get(cluster).into_iter().flat_map(BTreeMap::values);
         open.map(|open| Promise {
             of: open.of.clone(),
-            times: open.times,
+            times: i64::from(open.times),
         })
         .collect()
     }

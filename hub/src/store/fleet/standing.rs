@@ -91,7 +91,14 @@ impl Standing {
     pub(super) fn put(&mut self, slot: Slot) {
         match self.place(&slot.entry.key) {
             Ok(at) => self.slots[at] = slot,
-            Err(at) => self.slots.insert(at, slot),
+            Err(at) => {
+                // A place is made by moving what is behind it anyway: room for many more would be most of what a large fleet
+                // keeps in memory.
+                if self.slots.len() == self.slots.capacity() {
+                    self.slots.reserve_exact(self.slots.len() / 8 + 4);
+                }
+                self.slots.insert(at, slot);
+            }
         }
     }
 
