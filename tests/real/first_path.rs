@@ -36,6 +36,26 @@ const SCENARIOS: &[(&str, Scenario)] = &[
         "a_script_reads_a_kind_without_a_rule",
         scenarios::scripts::a_script_reads_a_kind_without_a_rule,
     ),
+    (
+        "field_report_46_47_53_and_59_made_and_deleted_at_once_leaves_nothing",
+        scenarios::reports::field_report_46_47_53_and_59_made_and_deleted_at_once_leaves_nothing,
+    ),
+    (
+        "field_report_49_and_140_what_is_deleted_while_nobody_acts_goes",
+        scenarios::reports::field_report_49_and_140_what_is_deleted_while_nobody_acts_goes,
+    ),
+    (
+        "field_report_52_what_the_hub_collects_goes_in_members_too",
+        scenarios::reports::field_report_52_what_the_hub_collects_goes_in_members_too,
+    ),
+    (
+        "field_report_136_137_138_and_141_losing_contact_deletes_nothing",
+        scenarios::reports::field_report_136_137_138_and_141_losing_contact_deletes_nothing,
+    ),
+    (
+        "a_held_deletion_is_shown_though_its_template_is_gone",
+        scenarios::reports::a_held_deletion_is_shown_though_its_template_is_gone,
+    ),
     ("kills_lose_nothing", scenarios::crash::kills_lose_nothing),
     (
         "a_restored_hub_touches_nothing",

@@ -582,6 +582,36 @@ fn an_entry_that_vanishes_is_kept_and_a_later_tombstone_still_deletes_it() {
     assert_eq!(world.deleted.len(), 1);
 }
 
+/// Red if the outcome of an action were taken for the answer to what is wanted by then, or an order waited for more than the
+/// action under way.
+#[test]
+fn field_report_56_an_order_that_comes_during_an_apply_supersedes_it() {
+    let mut world = World::new();
+    let mut random = || 1;
+    world.accept(make_set(&[None, Some(Ok((0, 0, false, false)))]));
+    // The object is read; then the apply begins and takes its time.
+    let slow = loop {
+        match world.engine.poll_action(world.now, &mut random).unwrap() {
+            slow @ Action::Apply { .. } => break slow,
+            action => {
+                let (key, outcome) = world.carry_out(action, None).unwrap();
+                world.engine.handle_outcome(&key, outcome, world.now, 1);
+            }
+        }
+    };
+    world.accept(make_set(&[None, Some(Err(false))]));
+    assert!(
+        world.engine.poll_action(world.now, &mut random).is_none(),
+        "one action of an object at a time"
+    );
+    let (at, outcome) = world.carry_out(slow, None).unwrap();
+    assert!(world.objects.contains_key(&key(1)), "the apply came through");
+    world.engine.handle_outcome(&at, outcome, world.now, 1);
+    world.settle(&mut vec![]);
+    assert!(!world.objects.contains_key(&key(1)));
+    assert_eq!(world.deleted.len(), 1);
+}
+
 #[test]
 fn a_job_of_a_new_template_is_deleted_first_and_made_anew() {
     let mut world = World::new();

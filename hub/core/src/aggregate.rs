@@ -415,6 +415,7 @@ mod tests {
         );
     }
 
+    /// Field report F145. Red if what a silent cluster last said were shown without saying so.
     #[test]
     fn silent_targets_are_counted_and_let_the_others_finish() {
         let mut dark = target("b", 4, 2);

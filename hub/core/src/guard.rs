@@ -266,6 +266,8 @@ mod tests {
         assert_eq!(error.code(), 403);
     }
 
+    /// Field reports F33 and F35: a Work cannot be deleted by hand, it is made from rows whenever it is read. Red if a write
+    /// of one were let through.
     #[test]
     fn a_work_names_its_template_and_policy() {
         let works = resource("work.karmada.io", "works");

@@ -124,11 +124,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Field report F39. Red if a field that a server fills in were missing from the lists above: a uid is refused by
+    /// the member's API, an owner that is only on the hub makes its collector delete the object.
     #[test]
     fn pruning_twice_is_pruning_once() {
         let mut once = json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": "a", "uid": "u", "managedFields": [], "annotations": {"deployment.kubernetes.io/revision": "1"}},
+            "metadata": {"name": "a", "uid": "u", "managedFields": [], "resourceVersion": "7", "generation": 3,
+                "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "finalizers": ["kubernetes"], "ownerReferences": [{"kind": "ConfigMap", "name": "o", "uid": "u2"}],
+                "annotations": {"deployment.kubernetes.io/revision": "1"}},
             "status": {"replicas": 1}
         });
         prune(&mut once);

@@ -5,6 +5,7 @@ use anyhow::{Result, ensure};
 
 use super::{World, ensure_unchanged, manifests};
 
+/// Field reports F139 and F142. Red if a start waited for the hub, or if what was deleted meanwhile were not in the next set.
 pub(crate) fn a_cut_member_lives_and_catches_up(world: &mut World) -> Result<()> {
     let namespace = world.namespace.clone();
     let clusters = world.clusters();

@@ -6,6 +6,7 @@ pub(crate) mod crash;
 pub(crate) mod cut;
 pub(crate) mod edit;
 pub(crate) mod manifests;
+pub(crate) mod reports;
 pub(crate) mod restore;
 pub(crate) mod scripts;
 

@@ -19,7 +19,9 @@ fn batch(seeds: std::ops::Range<u64>, options: Options) -> Vec<Run> {
     })
 }
 
-/// The batch that every change passes; `cargo run -p tests --bin sim` runs more.
+/// The batch that every change passes; `cargo run -p tests --bin sim` runs more. Field reports F48 and F54: red if a late
+/// or repeated message brought back what was deleted, if an order ended before its agent said so, or if one that crosses a
+/// report were lost.
 #[test]
 fn seeds_hold() {
     let runs = batch(0..500, Options::default());

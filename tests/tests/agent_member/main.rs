@@ -9,6 +9,7 @@ mod commands;
 mod disk;
 mod drift;
 mod failures;
+mod reports;
 mod takeover;
 
 use anyhow::{Context, Result};
@@ -61,6 +62,38 @@ const STORIES: &[Story] = &[
     (
         "F36: what others added stays",
         drift::what_others_added_stays_and_what_we_gave_up_goes,
+    ),
+    (
+        "field_report_25_and_27_equal_names_do_not_meet",
+        reports::field_report_25_and_27_equal_names_do_not_meet,
+    ),
+    (
+        "field_report_26_what_the_member_adds_to_a_service_account_stays",
+        reports::field_report_26_what_the_member_adds_to_a_service_account_stays,
+    ),
+    (
+        "field_report_50_and_60_a_late_delete_spares_the_successor",
+        reports::field_report_50_and_60_a_late_delete_spares_the_successor,
+    ),
+    (
+        "field_report_55_what_an_unfinished_set_made_is_not_forgotten",
+        reports::field_report_55_what_an_unfinished_set_made_is_not_forgotten,
+    ),
+    (
+        "field_report_62_a_slow_deletion_delays_nobody",
+        reports::field_report_62_a_slow_deletion_delays_nobody,
+    ),
+    (
+        "field_report_63_a_deleted_job_leaves_no_pods",
+        reports::field_report_63_a_deleted_job_leaves_no_pods,
+    ),
+    (
+        "field_report_64_another_owner_does_not_keep_what_was_ordered_away",
+        reports::field_report_64_another_owner_does_not_keep_what_was_ordered_away,
+    ),
+    (
+        "field_report_143_ten_starts_change_and_gather_nothing",
+        reports::field_report_143_ten_starts_change_and_gather_nothing,
     ),
     ("quota", failures::a_used_up_quota_is_named_and_delays_nobody),
     ("admission", failures::a_denial_is_named_with_its_policy),

@@ -103,6 +103,7 @@ async fn an_owner_in_another_namespace_counts_as_absent_and_is_told() {
     running.abort();
 }
 
+/// Field report F61. Red if the conditions of a namespace that ends were not written, or did not name what is left.
 #[tokio::test]
 async fn a_namespace_says_what_it_waits_for() {
     let hub = Hub::new().await;

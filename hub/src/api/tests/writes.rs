@@ -270,6 +270,7 @@ async fn dry_runs_change_nothing() {
     );
 }
 
+/// Field report F51. Red if preconditions were not checked before the deletion.
 #[tokio::test]
 async fn deletes() {
     let hub = Hub::new().await;

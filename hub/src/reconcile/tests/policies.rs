@@ -42,7 +42,8 @@ async fn the_claim_is_written_on_the_template_and_raises_no_generation() {
     );
 }
 
-/// Turns red when a deleted policy goes before what it claimed is free, or stays for ever.
+/// Field report F146, since this is the pass of a hub that starts. Turns red when a deleted policy goes before what it
+/// claimed is free, or stays for ever.
 #[tokio::test]
 async fn a_deleted_policy_lets_go_and_then_goes() {
     let mut hub = two_to_one().await;
