@@ -4,26 +4,24 @@
 //! of the head, then for each content the signature of its descriptor and its digest. Lengths are known and
 //! bounded before anything is inflated. Nothing is acknowledged here: the caller commits first.
 
+mod asking;
+mod contents;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+use shared::bundle::{Encoding, decode, inflate};
+use shared::ids::{ClusterName, Digest, FleetId, Incarnation, Sequence};
+use shared::keys::KeyRing;
+use shared::limits::{MESSAGE_BYTES_MAX, SET_BYTES_MAX};
+use shared::reason::Reason;
+use shared::set::{Set, SignedHead};
+use shared::time::Millis;
+use shared::wire::{Ack, Chunk, Offer, Refused, Up, What, decode_set, descriptor};
 
 use crate::chunks::{Assembly, Fit};
 use crate::facts::ContentFacts;
 use crate::holdings::{Content, Holdings};
-use crate::limits::{STAGED_BYTES_MAX, WANT_TRIES_MAX, WANTED_BYTES_MAX};
-use crate::pace::backoff;
-use shared::bundle::{Encoding, decode, inflate};
-use shared::ids::{ClusterName, Digest, FleetId, Incarnation, Sequence};
-use shared::keys::KeyRing;
-use shared::limits::{
-    MESSAGE_BYTES_MAX, RESEND_CEILING_MS, RESEND_FIRST_MS, SET_BYTES_MAX, WANTS_IN_FLIGHT_MAX,
-};
-use shared::reason::Reason;
-use shared::set::{Set, SignedHead};
-use shared::time::Millis;
-use shared::wire::{
-    Ack, Chunk, InlineContent, InlineEncoding, Offer, Refused, Up, Want, What, decode_set, descriptor,
-};
 
 /// Whose sets are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -255,79 +253,6 @@ impl Intake {
         });
     }
 
-    fn missing_of(&self, set: &Set, holdings: &dyn Holdings) -> BTreeMap<Digest, u32> {
-        set.entries()
-            .iter()
-            .map(|e| (e.digest, e.length))
-            .filter(|(d, _)| !self.staged.contains_key(d) && !holdings.has(d))
-            .collect()
-    }
-
-    fn take_inline(&mut self, offer: &Offer, ring: &KeyRing, holdings: &dyn Holdings) {
-        for inline in &offer.inline {
-            let Some(content) = self.decode_inline(inline, offer, holdings) else {
-                continue;
-            };
-            self.stage(content, ring);
-        }
-    }
-
-    /// Decodes one inline content; whatever does not fit is simply asked for.
-    fn decode_inline(
-        &self,
-        inline: &InlineContent,
-        offer: &Offer,
-        holdings: &dyn Holdings,
-    ) -> Option<Content> {
-        let set = self.coming.as_ref()?.set.clone()?;
-        let entry = set.entries().get(inline.entry as usize)?;
-        if !self.coming.as_ref()?.missing.contains_key(&entry.digest) {
-            // Held or put aside already.
-            return None;
-        }
-        let previous = || {
-            let old = self.base(offer.base)?.entry(&entry.key)?.digest;
-            Some((old, holdings.content(&old)?.bytes))
-        };
-        let (encoding, base) = match inline.encoding {
-            InlineEncoding::Raw => (Encoding::Raw, None),
-            InlineEncoding::Zstd => (Encoding::Zstd, None),
-            InlineEncoding::Previous => {
-                let (digest, bytes) = previous()?;
-                (Encoding::ZstdPrefix(digest), Some(bytes))
-            }
-        };
-        let length = entry.length as usize;
-        let bytes = decode(&encoding, &inline.bytes, |_| base, &entry.digest, length).ok()?;
-        let descriptor = descriptor(
-            self.owner.fleet,
-            entry.digest,
-            entry.length,
-            inline.key_number,
-            inline.signature,
-        );
-        Some(Content { descriptor, bytes })
-    }
-
-    /// Verifies a decoded content and puts it aside. False: its descriptor is not the fleet's.
-    fn stage(&mut self, content: Content, ring: &KeyRing) -> bool {
-        if content.descriptor.verify(ring).is_err() || content.descriptor.check(&content.bytes).is_err() {
-            return false;
-        }
-        let digest = content.digest();
-        let value = serde_json::from_slice(&content.bytes).unwrap_or_default();
-        self.facts.insert(digest, ContentFacts::of(&value));
-        if let Some(coming) = &mut self.coming {
-            coming.missing.remove(&digest);
-            coming.asked.remove(&What::Content(digest));
-        }
-        self.staged_bytes += content.bytes.len();
-        if let Some(twice) = self.staged.insert(digest, content) {
-            self.staged_bytes -= twice.bytes.len();
-        }
-        true
-    }
-
     /// A chunk of the coming set or of one of its contents.
     pub fn handle_chunk(&mut self, chunk: &Chunk, ring: &KeyRing, holdings: &dyn Holdings, now: Millis) {
         let Some(coming) = self.coming.as_mut().filter(|c| !c.committing) else {
@@ -405,111 +330,6 @@ impl Intake {
         }
     }
 
-    fn send_want(&mut self, what: What, now: Millis) {
-        let Some(coming) = &mut self.coming else { return };
-        let Some(asked) = coming.asked.get_mut(&what) else {
-            return;
-        };
-        asked.at = now;
-        let base = match (what, &self.held, &coming.set) {
-            (What::Content(digest), Some(held), Some(set)) if !asked.raw => set
-                .entries()
-                .iter()
-                .find(|e| e.digest == digest)
-                .and_then(|e| held.set.entry(&e.key))
-                .map(|e| e.digest)
-                .filter(|d| *d != digest),
-            _ => None,
-        };
-        let want = Want {
-            what,
-            offset: asked.assembly.offset(),
-            base,
-            raw: asked.raw,
-        };
-        self.demands.push(Demand::Send(Box::new(Up::Want(want))));
-    }
-
-    /// Asks for what is missing, within the window; commits when nothing is.
-    fn advance(&mut self, now: Millis) {
-        let Some(coming) = self.coming.as_mut().filter(|c| !c.committing) else {
-            return;
-        };
-        let Some(set) = coming.set.clone() else {
-            let what = What::Set(coming.head.head.sequence);
-            let fresh = coming
-                .asked
-                .get(&what)
-                .is_some_and(|a| a.tries == 0 && a.assembly.offset() == 0);
-            if fresh {
-                if let Some(asked) = coming.asked.get_mut(&what) {
-                    asked.tries = 1;
-                }
-                self.send_want(what, now);
-            }
-            return;
-        };
-        if coming.missing.is_empty() {
-            if coming.doubtful {
-                return;
-            }
-            coming.committing = true;
-            let held = Held {
-                head: coming.head.clone(),
-                set,
-            };
-            let contents = self.take_staged(&held.set);
-            self.demands.push(Demand::Commit { held, contents });
-            return;
-        }
-        if self.staged_bytes > STAGED_BYTES_MAX {
-            let contents = self.take_staged(&set);
-            self.demands.push(Demand::Keep(contents));
-        }
-        let Some(coming) = &mut self.coming else { return };
-        let missing = &coming.missing;
-        let length = |d: &Digest| missing.get(d).map_or(0, |l| *l as usize);
-        let mut open: usize = coming
-            .asked
-            .keys()
-            .map(|w| if let What::Content(d) = w { length(d) } else { 0 })
-            .sum();
-        let mut fresh = Vec::new();
-        for digest in coming.missing.keys() {
-            let what = What::Content(*digest);
-            if coming.asked.contains_key(&what) {
-                continue;
-            }
-            let size = length(digest);
-            let count = coming.asked.len() + fresh.len();
-            if count >= WANTS_IN_FLIGHT_MAX || (count > 0 && open + size > WANTED_BYTES_MAX) {
-                break;
-            }
-            open += size;
-            fresh.push(what);
-        }
-        for what in fresh {
-            let asked = Asked {
-                assembly: Assembly::default(),
-                at: now,
-                tries: 1,
-                raw: false,
-            };
-            if let Some(coming) = &mut self.coming {
-                coming.asked.insert(what, asked);
-            }
-            self.send_want(what, now);
-        }
-    }
-
-    fn take_staged(&mut self, set: &Set) -> Vec<Content> {
-        self.staged_bytes = 0;
-        std::mem::take(&mut self.staged)
-            .into_values()
-            .filter(|c| set.has_content(&c.digest()))
-            .collect()
-    }
-
     /// The ledger has committed what the last `Commit` asked for: from now on it is held, and acknowledged.
     pub fn handle_committed(&mut self) {
         let Some(coming) = self.coming.take_if(|c| c.committing) else {
@@ -531,34 +351,6 @@ impl Intake {
         if let Some(coming) = self.coming.take() {
             self.refuse(&coming.head, reason, detail);
         }
-    }
-
-    /// Repeats what was asked for and not answered.
-    pub fn handle_tick(&mut self, now: Millis, random: u64) {
-        let Some(coming) = &mut self.coming else { return };
-        let mut again = Vec::new();
-        for (what, asked) in &mut coming.asked {
-            let pause = backoff(
-                asked.tries.max(1),
-                Millis(RESEND_FIRST_MS),
-                Millis(RESEND_CEILING_MS),
-                random,
-            );
-            if now.since(asked.at) >= pause.0 {
-                asked.tries = asked.tries.saturating_add(1).min(WANT_TRIES_MAX);
-                again.push(*what);
-            }
-        }
-        for what in again {
-            self.send_want(what, now);
-        }
-    }
-
-    /// When `handle_tick` has something to repeat, at the earliest.
-    #[must_use]
-    pub fn next_wake(&self) -> Option<Millis> {
-        let coming = self.coming.as_ref().filter(|c| !c.committing)?;
-        coming.asked.values().map(|a| a.at.plus(RESEND_FIRST_MS)).min()
     }
 }
 

@@ -148,7 +148,8 @@ impl Ledger {
     pub fn check(&self) -> Result<(), LedgerError> {
         let check: String = self
             .db
-            .query_row("PRAGMA quick_check(1)", [], |r| r.get(0))
+            // The quick check does not look at indexes: a content would be there and not be found by its digest.
+            .query_row("PRAGMA integrity_check(1)", [], |r| r.get(0))
             .map_err(sqlite("checked"))?;
         if check == "ok" {
             Ok(())

@@ -195,6 +195,37 @@ fn a_damaged_content_is_told_and_not_taken_for_absent() {
     assert!(aside.exists() && !dir.path().join("ledger.db").exists());
 }
 
+/// Found by damaging files at random: red with SQLite's quick check, which does not compare an index with its table.
+#[test]
+fn no_place_of_a_digest_can_be_damaged_unseen() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = keys();
+    let (set, contents) = held(&keys, 1, &["1", "2", "3"]);
+    let mut ledger = Ledger::open(dir.path()).unwrap();
+    ledger.commit(&set, &contents).unwrap();
+    close(ledger);
+    let path = dir.path().join("ledger.db");
+    let whole = fs::read(&path).unwrap();
+    let digest = contents[1].digest().0;
+    let places: Vec<usize> = (0..whole.len() - digest.len())
+        .filter(|at| whole[*at..at + digest.len()] == digest)
+        .collect();
+    assert!(
+        places.len() >= 3,
+        "in the set, in the table and in its index: {places:?}"
+    );
+    for at in places {
+        let mut broken = whole.clone();
+        broken[at] ^= 0x20;
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("ledger.db"), broken).unwrap();
+        match Ledger::open(folder.path()) {
+            Err(error) => assert!(matches!(error, OpenError::SetAside { .. }), "{at}: {error}"),
+            Ok(ledger) => assert!(ledger.held(&keys.ring()).unwrap_err().is_corrupt(), "{at}"),
+        }
+    }
+}
+
 #[test]
 fn a_file_that_is_no_database_is_set_aside() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,13 +1,15 @@
 //! A watch against a scripted API server.
 
 use std::convert::Infallible;
-use std::future::pending;
+use std::future::{pending, ready};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Full};
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
@@ -20,6 +22,8 @@ use crate::member::api::Api;
 use crate::member::kinds::Kinds;
 use crate::random::Random;
 
+type Trailers = Pin<Box<dyn Future<Output = Option<Result<http::HeaderMap, Infallible>>> + Send>>;
+
 /// A kind whose list is empty and whose watch is accepted and then says nothing at all, as through a balancer that keeps
 /// our side open when the server is gone.
 fn mute(asked: Arc<Mutex<Vec<String>>>) -> Client {
@@ -27,20 +31,21 @@ fn mute(asked: Arc<Mutex<Vec<String>>>) -> Client {
         let path = request.uri().to_string();
         asked.lock().unwrap().push(path.clone());
         async move {
-            let body = if path == "/api/v1" {
+            let says = if path == "/api/v1" {
                 let resource = json!({"name": "configmaps", "kind": "ConfigMap", "namespaced": true, "verbs": ["list", "watch"]});
-                Body::from(json!({"resources": [resource]}).to_string().into_bytes())
+                json!({"resources": [resource]}).to_string()
             } else if path.contains("watch=true") {
-                type Trailers = Option<Result<http::HeaderMap, Infallible>>;
-                // The end of the body is waited for, and never comes.
-                Body::wrap_body(Empty::new().with_trailers(pending::<Trailers>()))
+                String::new()
             } else {
-                Body::from(
-                    json!({"metadata": {"resourceVersion": "5"}, "items": []})
-                        .to_string()
-                        .into_bytes(),
-                )
+                json!({"metadata": {"resourceVersion": "5"}, "items": []}).to_string()
             };
+            // The end of a body without words is waited for, and never comes.
+            let end: Trailers = if says.is_empty() {
+                Box::pin(pending())
+            } else {
+                Box::pin(ready(None))
+            };
+            let body = Full::new(Bytes::from(says)).with_trailers(end);
             Ok::<_, tower::BoxError>(Response::builder().status(200).body(body)?)
         }
     });

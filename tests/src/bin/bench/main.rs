@@ -27,7 +27,8 @@ const USAGE: &str = "usage: bench path|plan|fleet|agent|api [--json FILE] [--onl
                 durable and announced, memory, database, CPU
   agent         the agent alone beside a real control plane with 10 and with 1,000 pods: peak memory, CPU, start, 500
                 objects, repairs, edits, and IP bytes of idle hours. Needs root. --agent FILE measures another binary,
-                --idle-seconds N makes the idle window shorter or longer (a beat comes every 300 s)
+                --idle-seconds N makes the idle window shorter or longer (a beat comes every 300 s); --replicated runs
+                it as one of several that lead in turn, with its lease and mirror (as the DaemonSet does)
   api           the hub and a real kube-apiserver with etcd under the same load: creates and patches at 1, 8 and 64
                 clients, a list of 10,000 Deployments, updates to 1,000 watchers, resident memory. --large also with
                 100,000 objects, which takes long
@@ -74,6 +75,7 @@ fn arguments() -> Result<Option<Arguments>> {
             "--large" => large = true,
             "--only" => only = Some(given.next().context("--only needs the name of a part")?),
             "--agent" => agent.program = Some(given.next().context("--agent needs a file")?.into()),
+            "--replicated" => agent.replicated = true,
             "--idle-seconds" => {
                 let seconds = given.next().context("--idle-seconds needs a number")?;
                 agent.idle = std::time::Duration::from_secs(seconds.parse().context("--idle-seconds")?);

@@ -42,11 +42,13 @@ pub(crate) struct Bed {
     log: PathBuf,
     /// Of the agent's log; none: its own default.
     filter: Option<String>,
+    /// It runs as one of several that lead in turn.
+    replicated: bool,
 }
 
 impl Bed {
     /// Everything up; the agent is enrolled and does not run.
-    pub(crate) fn up(folder: &Path, program: Option<PathBuf>) -> Result<Bed> {
+    pub(crate) fn up(folder: &Path, program: Option<PathBuf>, replicated: bool) -> Result<Bed> {
         let network = Arc::new(Network::new()?);
         let kubectl = Binary::get()?.kubectl();
         let hub = Hub::start_in(folder, &kubectl, Some(network.clone()))?;
@@ -66,7 +68,11 @@ impl Bed {
             data: folder.join("agent"),
             log: folder.join("agent.log"),
             filter: None,
+            replicated,
         };
+        if replicated {
+            bed.kubectl.run(&["create", "namespace", "pinnace-agent"])?;
+        }
         bed.join()?;
         Ok(bed)
     }
@@ -84,6 +90,7 @@ impl Bed {
             .arg(&self.data)
             .arg("--kubeconfig")
             .arg(self.member.kubeconfig())
+            .args(self.replicated.then_some("--replicated"))
             .output()?;
         ensure!(
             output.status.success(),
@@ -111,6 +118,11 @@ impl Bed {
     pub(crate) fn start(&mut self) -> Result<()> {
         let mut command = Command::new(&self.program);
         command.args(["run", "--data"]).arg(&self.data);
+        if self.replicated {
+            command
+                .args(["--replicated", "--replica-name", "bench", "--kubeconfig"])
+                .arg(self.member.kubeconfig());
+        }
         command.envs(self.filter.iter().map(|filter| ("PINNACE_LOG", filter)));
         self.agent = Some(Process::start(command, &self.log)?);
         Ok(())

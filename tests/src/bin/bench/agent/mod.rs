@@ -37,6 +37,8 @@ pub(crate) struct Options {
     pub(crate) program: Option<PathBuf>,
     /// Length of the idle window.
     pub(crate) idle: Duration,
+    /// One of several agents that lead in turn.
+    pub(crate) replicated: bool,
 }
 
 impl Default for Options {
@@ -45,6 +47,7 @@ impl Default for Options {
         Options {
             program: None,
             idle: Duration::from_secs(960),
+            replicated: false,
         }
     }
 }
@@ -52,7 +55,7 @@ impl Default for Options {
 /// Measures everything.
 pub(crate) fn measure(folder: &Path, options: &Options) -> Result<AgentNumbers> {
     let load_before = machine::load()?;
-    let mut bed = Bed::up(folder, options.program.clone())?;
+    let mut bed = Bed::up(folder, options.program.clone(), options.replicated)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -73,6 +76,7 @@ pub(crate) fn measure(folder: &Path, options: &Options) -> Result<AgentNumbers> 
     let dist = xtask::workspace::target()?.join("x86_64-unknown-linux-musl/dist/pinnace-agent");
     Ok(AgentNumbers {
         profile: machine::profile(),
+        replicated: options.replicated,
         program: bed
             .program()
             .file_name()

@@ -80,6 +80,8 @@ pub(crate) struct AgentNumbers {
     pub(crate) size: Program,
     /// The release build, if one was made: `target/x86_64-unknown-linux-musl/dist`.
     pub(crate) dist: Option<Program>,
+    /// It ran with lease and mirror, as one of several that lead in turn.
+    pub(crate) replicated: bool,
     /// Load of the machine before and after.
     pub(crate) load: (f64, f64),
     /// Small and large member.
@@ -114,8 +116,17 @@ impl fmt::Display for AgentNumbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "agent {} ({}), hub of the {} build, load {:.1} to {:.1}",
-            self.program, self.size, self.profile, self.load.0, self.load.1
+            "agent {} ({}){}, hub of the {} build, load {:.1} to {:.1}",
+            self.program,
+            self.size,
+            if self.replicated {
+                " with lease and mirror"
+            } else {
+                ""
+            },
+            self.profile,
+            self.load.0,
+            self.load.1
         )?;
         match &self.dist {
             Some(dist) => writeln!(f, "  release build                {dist} (at most 15 MB wanted)")?,
