@@ -12,6 +12,8 @@ const RING: &str = "keys";
 const CONFIRMED: &str = "confirmed";
 const BOUND: &str = "bound";
 const SEALING: &str = "sealing";
+/// A set was accepted at least once.
+pub(super) const ACCEPTED: &str = "accepted";
 
 /// The highest session ever proposed or agreed; zero if none.
 ///

@@ -13,7 +13,7 @@ use shared::keys::KeyRing;
 use shared::set::SignedHead;
 use shared::wire::{decode_set, encode_set};
 
-use super::{Ledger, LedgerError, corrupt, sqlite};
+use super::{Ledger, LedgerError, corrupt, facts, sqlite};
 
 /// The accepted set as loaded, with the facts of its contents.
 #[derive(Debug)]
@@ -53,6 +53,8 @@ impl Ledger {
             insert(&tx, contents)?;
             tx.prepare_cached("INSERT OR REPLACE INTO held(only, head, body) VALUES(1, ?1, ?2)")?
                 .execute(params![head, body])?;
+            tx.prepare_cached("INSERT OR IGNORE INTO facts(name, value) VALUES(?1, x'01')")?
+                .execute([facts::ACCEPTED])?;
             for digest in unwanted(&tx, &wanted)? {
                 tx.prepare_cached("DELETE FROM contents WHERE digest = ?1")?
                     .execute([digest])?;
@@ -74,7 +76,13 @@ impl Ledger {
             })
             .optional()
             .map_err(sqlite("read"))?;
-        let Some((head, body)) = row else { return Ok(None) };
+        let Some((head, body)) = row else {
+            // Said in another table, so that what empties one is not taken for a new ledger.
+            return match self.get(facts::ACCEPTED)? {
+                Some(_) => Err(corrupt("a set was accepted and is not there any more")),
+                None => Ok(None),
+            };
+        };
         let head: SignedHead = serde_json::from_slice(&head)
             .map_err(|e| corrupt(format!("the head of the set is unreadable ({e})")))?;
         head.verify(ring)

@@ -226,6 +226,21 @@ fn no_place_of_a_digest_can_be_damaged_unseen() {
     }
 }
 
+/// Red without the note in another table: an emptied table looks like that of an agent that never had a set.
+#[test]
+fn a_set_that_is_gone_is_not_taken_for_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let keys = keys();
+    let (set, contents) = held(&keys, 1, &["1"]);
+    let mut ledger = Ledger::open(dir.path()).unwrap();
+    assert!(ledger.held(&keys.ring()).unwrap().is_none(), "a new one has none");
+    ledger.keep(&contents).unwrap();
+    assert!(ledger.held(&keys.ring()).unwrap().is_none(), "on its way");
+    ledger.commit(&set, &contents).unwrap();
+    ledger.db.execute("DELETE FROM held", []).unwrap();
+    assert!(ledger.held(&keys.ring()).unwrap_err().is_corrupt());
+}
+
 #[test]
 fn a_file_that_is_no_database_is_set_aside() {
     let dir = tempfile::tempdir().unwrap();
