@@ -117,7 +117,6 @@ impl Watches {
                 selector: self.selector.clone(),
                 events: self.events.clone(),
                 random: self.random.clone(),
-                silence: WATCH_SILENCE,
             };
             self.running.insert(kind.clone(), spawn_local(watch.run()));
         }
@@ -163,8 +162,6 @@ struct Watch {
     selector: String,
     events: mpsc::Sender<MemberEvent>,
     random: Random,
-    /// Longest time without a word of the watch.
-    silence: Duration,
 }
 
 impl Watch {
@@ -264,7 +261,7 @@ impl Watch {
             .map_err(lost)?;
         let mut stream = std::pin::pin!(stream);
         loop {
-            let event = timeout(self.silence, stream.try_next())
+            let event = timeout(WATCH_SILENCE, stream.try_next())
                 .await
                 .map_err(|_| Ended::Lost("the watch said nothing for too long".to_owned()))?
                 .map_err(lost)?;
@@ -297,7 +294,3 @@ impl Watch {
             .map_err(|_| Ended::Closed)
     }
 }
-
-#[cfg(test)]
-#[path = "observer_tests.rs"]
-mod tests;
