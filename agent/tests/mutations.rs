@@ -1,5 +1,5 @@
-//! Seeded mutations of what the agent reads from disk: the ledger's files and the site's guard. `PINNACE_SEED=N`
-//! repeats a run.
+//! Seeded mutations of what the agent reads from disk: the ledger's files and the site's guard. See `mutation`
+//! for `PINNACE_SEED` and longer runs.
 
 // A test program: what cannot be set up fails the test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -15,6 +15,7 @@ use agent_core::guard::Verb;
 use agent_core::holdings::Content;
 use agent_core::intake::Held;
 use agent_core::record::{ObjectRecord, Origin};
+use mutation::{Random, mutate_text, seeds};
 use shared::bundle::Descriptor;
 use shared::ids::{ClusterName, Digest, FleetId, Incarnation, KeyNumber, Nonce, ObjectKey, Sequence};
 use shared::keys::{HubKeys, KeyStatement, SigningKey};
@@ -24,32 +25,6 @@ use shared::set::{ConflictResolution, DeleteMode, Entry, Head, Set};
 const LEDGERS: u64 = 400;
 /// Guards that are read.
 const GUARDS: u64 = 2_000;
-
-/// Xorshift: the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        random.next();
-        random
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end.max(1) as u64).unwrap()
-    }
-}
-
-fn first_seed() -> u64 {
-    std::env::var("PINNACE_SEED").map_or(1, |text| text.parse().expect("PINNACE_SEED is a number"))
-}
 
 fn keys() -> HubKeys {
     let root = SigningKey::from_seed(&[1; 32]).unwrap();
@@ -157,23 +132,23 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     if bytes.is_empty() {
         return;
     }
-    let at = random.below(bytes.len());
-    let end = (at + 1 + random.below(600)).min(bytes.len());
-    match random.below(6) {
-        0 => bytes[at] ^= 1 << random.below(8),
+    let at = random.index(bytes.len());
+    let end = (at + 1 + random.index(600)).min(bytes.len());
+    match random.index(6) {
+        0 => bytes[at] ^= 1 << random.index(8),
         1 => bytes[at..end].fill(0),
         2 => bytes[at..end].iter_mut().for_each(|b| *b ^= 0xa5),
         // Never to nothing: an empty file is a new ledger, and only its owner's hand makes one.
         3 => bytes.truncate(at.max(1)),
         4 => {
             // A block that was never written, or one of another place.
-            let from = random.below(bytes.len() / 512 + 1) * 512;
-            let to = random.below(bytes.len() / 512 + 1) * 512;
+            let from = random.index(bytes.len() / 512 + 1) * 512;
+            let to = random.index(bytes.len() / 512 + 1) * 512;
             let block: Vec<u8> = bytes[from..(from + 512).min(bytes.len())].to_vec();
             let room = block.len().min(bytes.len() - to);
             bytes[to..to + room].copy_from_slice(&block[..room]);
         }
-        _ => bytes.extend(std::iter::repeat_n(0xff, random.below(5_000))),
+        _ => bytes.extend(std::iter::repeat_n(0xff, random.index(5_000))),
     }
 }
 
@@ -182,14 +157,14 @@ fn a_damaged_ledger_is_whole_or_refused() {
     let keys = keys();
     let files = Files::make(&keys);
     let (mut whole, mut set_aside, mut refused, mut older) = (0, 0, 0, 0);
-    for seed in first_seed()..first_seed() + LEDGERS {
+    for seed in seeds(LEDGERS) {
         let mut random = Random::new(seed);
         let mut broken = Files {
             main: files.main.clone(),
             log: files.log.clone(),
         };
-        for _ in 0..1 + random.below(3) {
-            match random.below(5) {
+        for _ in 0..1 + random.index(3) {
+            match random.index(5) {
                 0 | 1 => damage(&mut broken.log, &mut random),
                 2 | 3 => damage(&mut broken.main, &mut random),
                 _ => broken.log.clear(),
@@ -297,23 +272,9 @@ fn no_guard_lets_a_hub_touch_the_agent() {
     let roles = ObjectKey::new("rbac.authorization.k8s.io", "ClusterRole", "", "pinnace-agent");
     let lease = ObjectKey::new("coordination.k8s.io", "Lease", "kube-system", "kube-scheduler");
     let (mut accepted, mut refused) = (0, 0);
-    for seed in first_seed()..first_seed() + GUARDS {
+    for seed in seeds(GUARDS) {
         let mut random = Random::new(seed);
-        let mut text = GUARD.as_bytes().to_vec();
-        for _ in 0..random.below(4) {
-            let at = random.below(text.len() + 1);
-            match random.below(4) {
-                0 if at < text.len() => text[at] ^= 1 << random.below(7),
-                1 => {
-                    let end = (at + random.below(12)).min(text.len());
-                    text.drain(at..end);
-                }
-                _ => {
-                    let piece = PIECES[random.below(PIECES.len())];
-                    drop(text.splice(at..at, piece.bytes()));
-                }
-            }
-        }
+        let text = mutate_text(GUARD, PIECES, 3, &mut random);
         fs::write(&file, &text).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
         match agent::guard::read(&file) {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use mutation::Random;
 use serde_json::json;
 use tests::real::disk::Disk;
 use tests::real::hub::Hub;
-use tests::real::random::Random;
 use tests::real::wait;
 use xtask::member::Binary;
 

@@ -1,5 +1,6 @@
 //! Seeded mutations of scripts and objects: whatever a user or a member sends, the answer is a value or an error, soon,
-//! and the next question is answered as if nothing had happened. `PINNACE_SEED=N` repeats a run.
+//! and the next question is answered as if nothing had happened. See `mutation` for `PINNACE_SEED` and
+//! longer runs.
 
 // A test program: what cannot be set up fails the test.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use interpreter::lua::{Empties, Runtime};
 use interpreter::{InterpretError, Interpreter, Native};
+use mutation::{Random, mutate_json, seeds};
 use serde_json::{Value, json};
 use shared::time::UnixSeconds;
 
@@ -20,36 +22,6 @@ const SCRIPTS_FOR: Duration = Duration::from_secs(6);
 const ONE_SCRIPT: Duration = Duration::from_secs(20);
 /// Objects tried.
 const OBJECTS: u64 = 6_000;
-
-/// Xorshift: the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Self {
-        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        random.next();
-        random
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end.max(1) as u64).unwrap()
-    }
-
-    fn of<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-}
-
-fn first_seed() -> u64 {
-    std::env::var("PINNACE_SEED").map_or(1, |text| text.parse().expect("PINNACE_SEED is a number"))
-}
 
 const CORPUS: &[&str] = &[
     "function F(o) return o.spec.replicas, {requires = {}} end",
@@ -98,24 +70,24 @@ const SPLICES: &[&str] = &[
 
 fn mutated_script(random: &mut Random) -> String {
     let mut text: Vec<u8> = random.of(CORPUS).as_bytes().to_vec();
-    for _ in 0..1 + random.below(2) {
-        let at = random.below(text.len() + 1);
-        match random.below(6) {
+    for _ in 0..1 + random.index(2) {
+        let at = random.index(text.len() + 1);
+        match random.index(6) {
             0 => drop(text.splice(at..at, random.of(SPLICES).bytes())),
-            1 if at < text.len() => text[at] ^= 1 << random.below(7),
+            1 if at < text.len() => text[at] ^= 1 << random.index(7),
             2 => {
-                let end = (at + random.below(20)).min(text.len());
+                let end = (at + random.index(20)).min(text.len());
                 text.drain(at..end);
             }
             3 => {
                 let other = random.of(CORPUS).as_bytes();
-                let (a, b) = (random.below(other.len()), random.below(other.len()));
+                let (a, b) = (random.index(other.len()), random.index(other.len()));
                 drop(text.splice(at..at, other[a.min(b)..a.max(b)].iter().copied()));
             }
             4 => {
                 let end = (at + 30).min(text.len());
                 let part = text[at..end].to_vec();
-                for _ in 0..random.below(40) {
+                for _ in 0..random.index(40) {
                     drop(text.splice(at..at, part.iter().copied()));
                 }
             }
@@ -134,12 +106,8 @@ fn every_script_ends_with_an_answer_or_an_error() {
     let runtime = Runtime::new(Arc::new(|| UnixSeconds(1_735_689_600)));
     let object = &objects()[0];
     let good: Arc<str> = Arc::from("function F(o) return o.spec.replicas end");
-    let (begun, first) = (Instant::now(), first_seed());
     let (mut tried, mut answered, mut stopped) = (0, 0, 0);
-    for seed in first..first + SCRIPTS {
-        if begun.elapsed() > SCRIPTS_FOR {
-            break;
-        }
+    for seed in seeds(SCRIPTS).within(SCRIPTS_FOR) {
         let script = mutated_script(&mut Random::new(seed));
         let one = Instant::now();
         let arguments = vec![object.clone(), object.clone()];
@@ -254,66 +222,17 @@ fn objects() -> Vec<Value> {
     .into()
 }
 
-fn odd(random: &mut Random) -> Value {
-    match random.below(14) {
-        0 => Value::Null,
-        1 => json!(true),
-        2 => json!(i64::MAX),
-        3 => json!(i64::MIN),
-        4 => json!(u64::MAX),
-        5 => json!(-0.5),
-        6 => json!(1e300),
-        7 => json!(""),
-        8 => json!("99999999999999999999999999999E"),
-        9 => json!("-1m"),
-        10 => json!("\u{0}é\u{10ffff}%"),
-        11 => json!([]),
-        12 => json!({}),
-        _ => json!([[{"name": {"name": []}}], null, {"": ""}]),
-    }
-}
-
-/// Changes one place somewhere in the tree.
-fn mutate(value: &mut Value, random: &mut Random) {
-    let here = random.below(6) == 0;
-    match value {
-        Value::Object(map) if !map.is_empty() && !here => {
-            let key = map.keys().nth(random.below(map.len())).unwrap().clone();
-            match random.below(8) {
-                0 => drop(map.remove(&key)),
-                1 => {
-                    let taken = map.remove(&key).unwrap();
-                    map.insert(format!("{key}x"), taken);
-                }
-                _ => mutate(map.get_mut(&key).unwrap(), random),
-            }
-        }
-        Value::Array(list) if !list.is_empty() && !here => {
-            let at = random.below(list.len());
-            match random.below(6) {
-                0 => drop(list.remove(at)),
-                1 => {
-                    let again = list[at].clone();
-                    list.push(again);
-                }
-                _ => mutate(&mut list[at], random),
-            }
-        }
-        other => *other = odd(random),
-    }
-}
-
 #[test]
 fn no_object_is_too_odd_for_the_rules() {
     let native = Native::default();
-    let (all, first) = (objects(), first_seed());
+    let all = objects();
     let (mut answers, mut errors) = (0_u64, 0_u64);
-    for seed in first..first + OBJECTS {
+    for seed in seeds(OBJECTS) {
         let mut random = Random::new(seed);
         let mut object = random.of(&all).clone();
         let whole = object.clone();
-        for _ in 0..1 + random.below(6) {
-            mutate(&mut object, &mut random);
+        for _ in 0..1 + random.index(6) {
+            mutate_json(&mut object, &mut random);
         }
         let now = "2026-01-01T00:00:00Z";
         let said = [
@@ -335,7 +254,7 @@ fn no_object_is_too_odd_for_the_rules() {
             }
         }
     }
-    println!("{OBJECTS} objects: {answers} answers, {errors} errors");
+    println!("{answers} answers, {errors} errors");
     assert!(
         answers > 0 && errors > 0,
         "{answers} answers, {errors} errors: the mutations try too little"

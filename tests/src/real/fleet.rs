@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::hub::Hub;
 use super::kubectl::Kubectl;
-use super::random::Random;
 use super::site::Site;
 use super::wait;
+use mutation::Random;
 
 /// How long the fleet may take to agree with the hub in a test; on a busy machine with two cores.
 pub const AGREE: Duration = Duration::from_secs(90);

@@ -8,7 +8,6 @@ pub mod kubectl;
 pub mod machine;
 pub mod network;
 pub mod process;
-pub mod random;
 pub mod site;
 mod stranger;
 pub mod wait;

@@ -1,7 +1,7 @@
 //! What may go wrong in a run. Each seed turns most faults off and a few up high.
 
 use super::bugs::Bug;
-use super::rng::Rng;
+use mutation::Random;
 
 /// Rates per mille and switches of one run.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct Faults {
 impl Faults {
     /// The faults of a seed.
     #[must_use]
-    pub fn of(rng: &mut Rng) -> Self {
+    pub fn of(rng: &mut Random) -> Self {
         let mut pick = |odds: u32, low: u64, high: u64| {
             if rng.chance(odds) {
                 u32::try_from(rng.range(low, high)).unwrap_or(0)

@@ -19,9 +19,9 @@ use super::disk::HubDisk;
 use super::disk::Ingested;
 use super::faults::Faults;
 use super::network::Network;
-use super::rng::Rng;
 use super::trace::Trace;
 use words::{trace_down, trace_up};
+use mutation::Random;
 
 /// Half-open exchanges per cluster.
 const HALF_OPEN_MAX: usize = 4;
@@ -71,7 +71,7 @@ pub struct Hub {
     process: Option<Process>,
     /// When a crashed hub starts again.
     pub restart_at: Millis,
-    rng: Rng,
+    rng: Random,
     random: SystemRandom,
     /// Sets that changed and were not announced to their ship yet.
     stale: Vec<bool>,
@@ -107,7 +107,7 @@ const fn wall(now: Millis) -> UnixSeconds {
 impl Hub {
     /// A hub with empty sets for every enrolment.
     #[must_use]
-    pub fn new(keys: HubKeys, enrolments: Vec<Enrolment>, rng: Rng) -> Self {
+    pub fn new(keys: HubKeys, enrolments: Vec<Enrolment>, rng: Random) -> Self {
         let clusters = enrolments
             .iter()
             .map(|_| super::disk::ClusterDisk::default())

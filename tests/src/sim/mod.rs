@@ -7,7 +7,7 @@
 //! | `node`, `ledger`, `member` | an agent's shell, its ledger and its member cluster as simple models |
 //! | `network` | the way between: loss, duplicates, delay, damage, replay, cuts |
 //! | `bugs` | mistakes seeded on purpose, each of which must be found |
-//! | `faults`, `rng` | what may happen, from the seed alone |
+//! | `faults` | what may happen, from the seed alone |
 //! | `world` | the loop: users edit, things break, then all heals |
 //! | `oracle` | what must hold at the end |
 //! | `trace` | what happened, as a hash and as text |
@@ -29,7 +29,6 @@ pub mod member;
 pub mod network;
 pub mod node;
 pub mod oracle;
-pub mod rng;
 pub mod trace;
 pub mod world;
 
@@ -37,7 +36,6 @@ use std::collections::BTreeMap;
 
 pub use bugs::Bug;
 pub use faults::Faults;
-pub use rng::Rng;
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,7 @@ use shared::time::Millis;
 use shared::topics::Direction;
 
 use super::faults::Faults;
-use super::rng::Rng;
+use mutation::Random;
 
 /// A payload on its way.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ struct Flight {
 /// The way between hub and one agent.
 #[derive(Debug)]
 pub struct Network {
-    rng: Rng,
+    rng: Random,
     flights: Vec<Flight>,
     next_id: u64,
     /// Nothing passes until then.
@@ -36,7 +36,7 @@ pub const FLIGHTS_MAX: usize = 600;
 impl Network {
     /// An idle one.
     #[must_use]
-    pub fn new(rng: Rng) -> Self {
+    pub fn new(rng: Random) -> Self {
         Self {
             rng,
             flights: vec![],

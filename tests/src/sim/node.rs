@@ -20,7 +20,7 @@ use super::hub::{Hub, Scene};
 use super::ledger::Ledger;
 use super::member::Member;
 use super::network::Network;
-use super::rng::Rng;
+use mutation::Random;
 
 /// Effects or actions that one agent may have at one moment.
 const ROUNDS_MAX: usize = 2_000;
@@ -51,7 +51,7 @@ pub struct Node {
     process: Option<Process>,
     /// When a crashed agent starts again.
     pub restart_at: Millis,
-    rng: Rng,
+    rng: Random,
     random: SystemRandom,
     /// The ledger was replaced by a backup at least once.
     pub was_restored: bool,
@@ -72,7 +72,7 @@ struct Trouble {
 impl Node {
     /// An agent that has joined.
     #[must_use]
-    pub fn new(index: usize, identity: Identity, ledger: Ledger, rng: Rng) -> Self {
+    pub fn new(index: usize, identity: Identity, ledger: Ledger, rng: Random) -> Self {
         let marker = Marker::of(&ledger.receipt.receipt);
         Self {
             index,

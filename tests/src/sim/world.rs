@@ -18,8 +18,8 @@ use super::ledger::Ledger;
 use super::network::{FLIGHTS_MAX, Network};
 use super::node::Node;
 use super::oracle;
-use super::rng::Rng;
 use super::trace::Trace;
+use mutation::Random;
 
 /// Names that templates and other people use.
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
@@ -37,8 +37,8 @@ pub struct World {
     nets: Vec<Network>,
     faults: Faults,
     trace: Trace,
-    rng: Rng,
-    users: Rng,
+    rng: Random,
+    users: Random,
     next_uid: u64,
     heavy: bool,
 }
@@ -50,7 +50,7 @@ fn keys() -> HubKeys {
     HubKeys::new(root.public(), statement, signer).expect("the statement was just made")
 }
 
-fn key_of(rng: &mut Rng) -> ObjectKey {
+fn key_of(rng: &mut Random) -> ObjectKey {
     let name = NAMES[rng.below(NAMES.len() as u64) as usize];
     if name == "g" {
         ObjectKey::new("batch", "Job", "prod", name)
@@ -73,7 +73,7 @@ impl World {
     /// A world of one to three clusters, from a seed.
     #[must_use]
     pub fn new(seed: u64, options: Options) -> Self {
-        let root = Rng::new(seed);
+        let root = Random::new(seed);
         let mut rng = root.child("world");
         let mut faults = Faults::of(&mut root.child("faults"));
         faults.bug = options.bug;
