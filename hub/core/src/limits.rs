@@ -2,6 +2,13 @@
 
 /// Operations in one JSON patch (Kubernetes has the same).
 pub const MAX_JSON_PATCH_OPERATIONS: usize = 10_000;
+/// Bytes that the copies of one JSON patch add to an object (Kubernetes has the same).
+pub const MAX_PATCH_GROWTH: usize = 3 * 1024 * 1024;
+/// Times that one JSON patch has the depth of the whole object measured.
+pub const MAX_PATCH_DEPTH_LOOKS: usize = 64;
+/// Arrays and objects within each other in one object. What is read back from JSON may have 127, here as in most clients,
+/// and objects also stand within lists, events and reviews.
+pub const MAX_OBJECT_DEPTH: usize = 120;
 /// Members of one JSON object in a request body.
 pub const MAX_MEMBERS: usize = 100_000;
 /// Requirements in one selector.
@@ -44,6 +51,10 @@ pub const MAX_CEL_CALL_COST: u64 = 1_000_000;
 pub const MAX_CEL_TOTAL_COST: u64 = 10_000_000;
 /// Steps of all policies for one request.
 pub const MAX_CEL_REQUEST_COST: u64 = 50_000_000;
+/// Estimated cost of one rule of a schema and all its uses for one object (Kubernetes: `StaticEstimatedCostLimit`).
+pub const MAX_CEL_ESTIMATE: u64 = 10_000_000;
+/// Estimated cost of all rules of a schema (Kubernetes: `StaticEstimatedCRDCostLimit`).
+pub const MAX_CEL_SCHEMA_ESTIMATE: u64 = 100_000_000;
 /// Rules of one node of a schema; also validations, variables, mutations and audit annotations of one policy.
 pub const MAX_CEL_RULES: usize = 100;
 /// Match conditions of one policy (Kubernetes has the same).

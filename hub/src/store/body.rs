@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use hub_core::limits::MAX_OBJECT_DEPTH;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -32,6 +33,9 @@ pub enum BodyError {
     /// `metadata` is missing or not an object.
     #[error("metadata is missing or is not an object")]
     NoMetadata,
+    /// Nested so deeply that no reader would take it back.
+    #[error("arrays and objects are nested deeper than {MAX_OBJECT_DEPTH}")]
+    TooDeep,
     /// Stored bytes that do not parse.
     #[error("the stored JSON does not parse: {0}")]
     Unreadable(String),
@@ -58,6 +62,9 @@ impl Body {
             .get("metadata")
             .and_then(Value::as_object)
             .ok_or(BodyError::NoMetadata)?;
+        if hub_core::patch::depth(value) > MAX_OBJECT_DEPTH {
+            return Err(BodyError::TooDeep);
+        }
         let mut json = Vec::with_capacity(1024);
         let mut revision_at = 0;
         json.push(b'{');
@@ -176,6 +183,15 @@ mod tests {
             br#"{"metadata":{"resourceVersion":"1"}}"#
         );
         assert_eq!(Body::of_value(&json!([])).unwrap_err(), BodyError::NotAnObject);
+        let nested = |depth: usize| {
+            let inner = (2..depth).fold(json!({}), |inner, _| json!([inner]));
+            json!({"metadata": {}, "a": inner})
+        };
+        assert_eq!(
+            Body::of_value(&nested(MAX_OBJECT_DEPTH + 1)).unwrap_err(),
+            BodyError::TooDeep
+        );
+        assert!(Body::of_value(&nested(MAX_OBJECT_DEPTH)).is_ok());
         assert_eq!(
             Body::of_value(&json!({"metadata": 1})).unwrap_err(),
             BodyError::NoMetadata

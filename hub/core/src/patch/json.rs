@@ -1,7 +1,8 @@
 //! JSON patch, RFC 6902, with the operation limit of Kubernetes.
 
-use super::PatchError;
-use crate::limits::MAX_JSON_PATCH_OPERATIONS;
+use super::{PatchError, depth};
+use crate::limits::{MAX_JSON_PATCH_OPERATIONS, MAX_OBJECT_DEPTH, MAX_PATCH_DEPTH_LOOKS, MAX_PATCH_GROWTH};
+use json_patch::PatchOperation;
 use serde_json::Value;
 
 /// Applies a JSON patch.
@@ -21,21 +22,77 @@ pub fn apply(object: &mut Value, patch: &Value) -> Result<(), PatchError> {
             crate::strict::json_kind(patch)
         )));
     };
+    let mut bounds = Bounds {
+        growth: 0,
+        depth: depth(object),
+        looks: 0,
+    };
     for operation in operations {
-        let mut operation: json_patch::PatchOperation =
+        let mut operation: PatchOperation =
             serde_json::from_value(operation.clone()).map_err(|_| PatchError::Refused)?;
         // Upstream's library replaces what is not there by adding it.
-        if let json_patch::PatchOperation::Replace(replace) = &operation
+        if let PatchOperation::Replace(replace) = &operation
             && object.pointer(replace.path.as_str()).is_none()
         {
-            operation = json_patch::PatchOperation::Add(json_patch::AddOperation {
+            operation = PatchOperation::Add(json_patch::AddOperation {
                 path: replace.path.clone(),
                 value: replace.value.clone(),
             });
         }
-        json_patch::patch(object, &[operation]).map_err(|_| PatchError::Refused)?;
+        bounds.before(object, &operation)?;
+        json_patch::patch(object, std::slice::from_ref(&operation)).map_err(|_| PatchError::Refused)?;
+        bounds.after(object)?;
     }
     Ok(())
+}
+
+/// What a few operations could make of a small object: copies of copies, and each turned into the next one's inside.
+struct Bounds {
+    /// Bytes copied so far.
+    growth: usize,
+    /// How deep the object is at most.
+    depth: usize,
+    /// How often that was measured.
+    looks: usize,
+}
+
+impl Bounds {
+    fn before(&mut self, object: &Value, operation: &PatchOperation) -> Result<(), PatchError> {
+        let segments = |path: &str| path.matches('/').count();
+        let reaches = match operation {
+            PatchOperation::Add(add) => segments(add.path.as_str()) + depth(&add.value),
+            PatchOperation::Replace(replace) => segments(replace.path.as_str()) + depth(&replace.value),
+            PatchOperation::Move(moved) => {
+                let inside = self.depth.saturating_sub(segments(moved.from.as_str()));
+                segments(moved.path.as_str()) + inside
+            }
+            PatchOperation::Copy(copy) => {
+                if let Some(copied) = object.pointer(copy.from.as_str()) {
+                    self.growth = self.growth.saturating_add(copied.to_string().len());
+                }
+                if self.growth > MAX_PATCH_GROWTH {
+                    return Err(PatchError::Refused);
+                }
+                let inside = self.depth.saturating_sub(segments(copy.from.as_str()));
+                segments(copy.path.as_str()) + inside
+            }
+            PatchOperation::Remove(_) | PatchOperation::Test(_) => 0,
+        };
+        self.depth = self.depth.max(reaches);
+        Ok(())
+    }
+
+    fn after(&mut self, object: &Value) -> Result<(), PatchError> {
+        if self.depth <= MAX_OBJECT_DEPTH {
+            return Ok(());
+        }
+        self.looks += 1;
+        self.depth = depth(object);
+        if self.depth > MAX_OBJECT_DEPTH || self.looks > MAX_PATCH_DEPTH_LOOKS {
+            return Err(PatchError::Refused);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

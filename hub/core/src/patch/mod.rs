@@ -5,6 +5,17 @@ pub mod json;
 pub mod merge;
 pub mod strategic;
 
+use serde_json::Value;
+
+/// How deep arrays and objects are nested in a document.
+pub fn depth(document: &Value) -> usize {
+    match document {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
 /// Why a patch cannot be applied.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
