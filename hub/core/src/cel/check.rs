@@ -37,16 +37,30 @@ impl Program {
     /// # Errors
     /// What is wrong with it, all of it.
     pub fn check(&self, names: &Names) -> Result<Type, CompileError> {
+        self.checked(names).map(|checked| checked.of)
+    }
+
+    /// The type of the expression and of all its parts.
+    ///
+    /// # Errors
+    /// As [`Program::check`].
+    pub(super) fn checked(&self, names: &Names) -> Result<Checked, CompileError> {
         let mut checker = Checker {
             tokens: scan::tokens(&self.source),
             names,
             locals: Vec::new(),
             errors: Vec::new(),
             told: HashMap::new(),
+            types: HashMap::new(),
+            calls: HashMap::new(),
         };
         let of = checker.of(&self.expression);
         if checker.errors.is_empty() {
-            return Ok(of);
+            return Ok(Checked {
+                of,
+                types: checker.types,
+                calls: checker.calls,
+            });
         }
         let mut errors = checker.errors;
         errors.sort();
@@ -73,6 +87,24 @@ impl Program {
     }
 }
 
+/// What checking an expression found, by the ids of its parts.
+#[derive(Debug)]
+pub(super) struct Checked {
+    /// The type of the whole.
+    pub(super) of: Type,
+    pub(super) types: HashMap<u64, Type>,
+    pub(super) calls: HashMap<u64, Called>,
+}
+
+/// Which function a call means.
+#[derive(Debug)]
+pub(super) struct Called {
+    /// Its name, with the namespace that looks like what it is called on.
+    pub(super) name: String,
+    /// All overloads that fit: several if types are known at run time only.
+    pub(super) overloads: Vec<&'static Overload>,
+}
+
 struct Checker<'c> {
     tokens: Vec<Token<'c>>,
     names: &'c Names,
@@ -80,6 +112,8 @@ struct Checker<'c> {
     errors: Vec<(usize, String)>,
     /// How often a place was looked for: the parser keeps no places, so the n-th fault of a kind is at the n-th such word.
     told: HashMap<String, usize>,
+    types: HashMap<u64, Type>,
+    calls: HashMap<u64, Called>,
 }
 
 /// Words whose first argument is a name of their own.
@@ -203,11 +237,17 @@ impl Checker<'_> {
     }
 
     fn of(&mut self, expression: &IdedExpr) -> Type {
+        let of = self.of_any(expression);
+        self.types.insert(expression.id, of.clone());
+        of
+    }
+
+    fn of_any(&mut self, expression: &IdedExpr) -> Type {
         match &expression.expr {
             Expr::Literal(literal) => literal_type(literal),
             Expr::Ident(name) => self.ident(name),
             Expr::Select(select) => self.select(select),
-            Expr::Call(call) => self.call(call),
+            Expr::Call(call) => self.call(expression.id, call),
             Expr::List(items) => self.list(items),
             Expr::Map(members) => self.map(members),
             Expr::Struct(members) => self.object(members),
@@ -379,7 +419,7 @@ impl Checker<'_> {
         let before = self.errors.len();
         let (key, value) = self.ranged(&it.iter_range);
         // Over one variable: the items of a list, the keys of a map.
-        let is_list = matches!(self.quiet(&it.iter_range), Type::List(_));
+        let is_list = matches!(self.types.get(&it.iter_range.id), Some(Type::List(_)));
         let item = if is_list { value } else { key };
         let mut accu = self.of(&it.accu_init);
         if matches!(&accu, Type::List(inner) if inner.is_open()) && is_filter(it) {
@@ -388,18 +428,7 @@ impl Checker<'_> {
         let depth = self.locals.len();
         self.locals.push((it.accu_var.clone(), accu));
         self.locals.push((it.iter_var.clone(), item));
-        let step = match &it.loop_step.expr {
-            // `all` and `exists`: the predicate is a bool.
-            Expr::Call(call)
-                if matches!(
-                    call.func_name.as_str(),
-                    operators::LOGICAL_AND | operators::LOGICAL_OR
-                ) =>
-            {
-                self.call(call)
-            }
-            _ => self.of(&it.loop_step),
-        };
+        let step = self.of(&it.loop_step);
         self.locals.truncate(depth + 1);
         if let Some(slot) = self.locals.get_mut(depth)
             && matches!(step, Type::List(_))
@@ -415,14 +444,6 @@ impl Checker<'_> {
         }
     }
 
-    /// A type without telling faults twice.
-    fn quiet(&mut self, expression: &IdedExpr) -> Type {
-        let (errors, told) = (self.errors.clone(), self.told.clone());
-        let of = self.of(expression);
-        (self.errors, self.told) = (errors, told);
-        of
-    }
-
     fn is_bool(&mut self, expression: &IdedExpr) {
         let of = self.of(expression);
         if !of.is_open() && of != Type::plain("bool") {
@@ -431,7 +452,7 @@ impl Checker<'_> {
         }
     }
 
-    fn call(&mut self, call: &CallExpr) -> Type {
+    fn call(&mut self, id: u64, call: &CallExpr) -> Type {
         let name = call.func_name.as_str();
         match (name, call.target.as_deref(), call.args.as_slice()) {
             (operators::LOGICAL_AND | operators::LOGICAL_OR, None, [left, right]) => {
@@ -464,7 +485,7 @@ impl Checker<'_> {
                 {
                     let qualified = format!("{prefix}.{name}");
                     if let Some(overloads) = signatures::of(&qualified) {
-                        return self.applied(&qualified, call, overloads, None);
+                        return self.applied(&qualified, (id, call), overloads, None);
                     }
                 }
             }
@@ -472,7 +493,7 @@ impl Checker<'_> {
         }
         let receiver = call.target.as_deref().map(|target| self.of(target));
         match signatures::of(name) {
-            Some(overloads) => self.applied(name, call, overloads, receiver),
+            Some(overloads) => self.applied(name, (id, call), overloads, receiver),
             None => {
                 for argument in &call.args {
                     self.of(argument);
@@ -512,7 +533,7 @@ impl Checker<'_> {
     fn applied(
         &mut self,
         name: &str,
-        call: &CallExpr,
+        (id, call): (u64, &CallExpr),
         overloads: &'static [Overload],
         receiver: Option<Type>,
     ) -> Type {
@@ -527,6 +548,7 @@ impl Checker<'_> {
             (_, arguments) => arguments.iter().map(|argument| self.of(argument)).collect(),
         };
         let mut result: Option<Type> = None;
+        let mut fitting = Vec::new();
         for overload in overloads {
             if overload.arguments.len() != arguments.len()
                 || overload.receiver.is_some() != receiver.is_some()
@@ -542,6 +564,7 @@ impl Checker<'_> {
             {
                 continue;
             }
+            fitting.push(overload);
             let made = bindings.filled(&overload.result);
             result = match result {
                 None => Some(made),
@@ -550,7 +573,14 @@ impl Checker<'_> {
             };
         }
         match result {
-            Some(of) => of,
+            Some(of) => {
+                let called = Called {
+                    name: name.to_owned(),
+                    overloads: fitting,
+                };
+                self.calls.insert(id, called);
+                of
+            }
             None => {
                 let at = self.at_call(call);
                 self.mismatch(at, name, receiver.as_ref(), &arguments)

@@ -3,6 +3,7 @@
 //! overload says so.
 
 use super::authorizer::{self, Authorize};
+use super::lists::Lists;
 use super::program::Program;
 use super::value::{as_optional, list, map, optional, text, weight};
 use super::{functions, macros};
@@ -112,6 +113,7 @@ pub struct Scope<'p> {
     variables: BTreeMap<&'p str, &'p Program>,
     known: RefCell<BTreeMap<&'p str, Outcome>>,
     authorize: Option<&'p dyn Authorize>,
+    lists: Option<&'p Lists>,
 }
 
 impl std::fmt::Debug for Scope<'_> {
@@ -137,6 +139,11 @@ impl<'p> Scope<'p> {
     /// Lets expressions ask who may do what.
     pub fn set_authorizer(&mut self, authorize: &'p dyn Authorize) {
         self.authorize = Some(authorize);
+    }
+
+    /// Tells which lists are more than lists.
+    pub fn set_lists(&mut self, lists: &'p Lists) {
+        self.lists = Some(lists);
     }
 
     /// Evaluates an expression.
@@ -503,7 +510,7 @@ impl<'m, 'p> Machine<'m, 'p> {
         match name {
             operators::EQUALS | operators::NOT_EQUALS => {
                 self.pay_for(&left)?;
-                let is_equal = left == right;
+                let is_equal = self.equal(&left, &right);
                 Ok(Value::Bool(is_equal == (name == operators::EQUALS)))
             }
             operators::LESS => compared(&left, &right, |o| o == Ordering::Less),
@@ -513,7 +520,7 @@ impl<'m, 'p> Machine<'m, 'p> {
             operators::IN => {
                 self.pay_for(&right)?;
                 match &right {
-                    Value::List(items) => Ok(Value::Bool(items.contains(&left))),
+                    Value::List(items) => Ok(Value::Bool(items.iter().any(|item| self.equal(item, &left)))),
                     Value::Map(members) => {
                         let key = as_key(left)?;
                         Ok(Value::Bool(members.get(&key).is_some()))
@@ -541,8 +548,20 @@ impl<'m, 'p> Machine<'m, 'p> {
                     self.pay_for(&left)?;
                     self.pay_for(&right)?;
                 }
+                if name == operators::ADD
+                    && let Some(sum) = self.scope.lists.and_then(|lists| lists.sum(&left, &right))
+                {
+                    return Ok(sum);
+                }
                 self.computed(name, left, right)
             }
+        }
+    }
+
+    fn equal(&self, left: &Value, right: &Value) -> bool {
+        match self.scope.lists {
+            Some(lists) => lists.equal(left, right),
+            None => left == right,
         }
     }
 

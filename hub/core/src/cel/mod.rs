@@ -3,14 +3,16 @@
 //! because a hub must survive every expression that somebody stores.
 //!
 //! Three fences: what is too long or too deep is not parsed ([`Program::parse`]); what is of wrong types or may be too dear
-//! is refused when it is stored ([`Program::check`], [`cost`]); and every step of an evaluation is paid for ([`Budget`]).
+//! is refused when it is stored ([`Program::check`], [`Program::check_with_cost`]); and every step of an evaluation is paid for ([`Budget`]).
 
 mod authorizer;
+mod bounds;
 mod check;
-pub mod cost;
+mod cost;
 mod escape;
 mod eval;
 mod functions;
+mod lists;
 mod macros;
 mod program;
 mod scan;
@@ -23,9 +25,11 @@ mod value;
 mod tests;
 
 pub use authorizer::Authorize;
+pub use bounds::Bounds;
 pub use check::Names;
 pub use eval::{Budget, EvalError, Outcome, Scope};
 pub use kube_cel::cel::Value;
+pub use lists::{ListKind, Lists};
 pub use program::{CompileError, Program};
 pub use schema::Shape;
 pub use types::{ObjectType, Type};

@@ -2,6 +2,7 @@
 //! Source: apiserver `cel/common/schemas.go` and `values.go`.
 
 use super::escape::escape;
+use super::lists::{ListKind, Lists};
 use super::types::{ObjectType, Type};
 use super::value::{self, from_json, map, text};
 use kube_cel::cel::Value;
@@ -23,8 +24,8 @@ pub enum Shape {
     Double,
     /// `string` with its format.
     Text(Option<String>),
-    /// `array`.
-    List(Box<Shape>),
+    /// `array` with its kind.
+    List(Box<Shape>, ListKind),
     /// `object` with `additionalProperties`.
     Map(Box<Shape>),
     /// `object` with members: their names and, where expressions can name them, their escaped names.
@@ -49,7 +50,10 @@ impl Shape {
             "integer" => Shape::Int,
             "number" => Shape::Double,
             "string" => Shape::Text(Some(word("format").to_owned()).filter(|f| !f.is_empty())),
-            "array" => Shape::List(Box::new(Shape::node(schema.get("items")?, false)?)),
+            "array" => Shape::List(
+                Box::new(Shape::node(schema.get("items")?, false)?),
+                list_kind(schema),
+            ),
             "object" => match schema.get("additionalProperties") {
                 Some(values @ Json::Object(_)) => Shape::Map(Box::new(Shape::node(values, false)?)),
                 _ => Shape::Object(members(
@@ -74,7 +78,7 @@ impl Shape {
                 Some("duration") => "duration",
                 _ => "string",
             }),
-            Shape::List(items) => Type::list(items.to_type()),
+            Shape::List(items, _) => Type::list(items.to_type()),
             Shape::Map(values) => Type::map(values.to_type()),
             Shape::Object(members) => {
                 let fields = members
@@ -88,8 +92,8 @@ impl Shape {
         }
     }
 
-    /// A document of this shape as a value.
-    pub fn value(&self, json: &Json) -> Value {
+    /// A document of this shape as a value; what its lists are is told to `lists`.
+    pub fn value(&self, json: &Json, lists: &Lists) -> Value {
         match (self, json) {
             (Shape::Text(Some(format)), Json::String(s)) => value::of_format(format, s),
             (Shape::Text(None), Json::String(s)) => text(s.as_str()),
@@ -99,26 +103,43 @@ impl Shape {
                 Some(n) if n.fract() == 0.0 && n.abs() < 9e18 => Value::Int(n as i64),
                 _ => from_json(json),
             },
-            (Shape::List(shape), Json::Array(items)) => {
-                value::list(items.iter().map(|item| shape.value(item)).collect())
+            (Shape::List(shape, kind), Json::Array(items)) => {
+                let value = value::list(items.iter().map(|item| shape.value(item, lists)).collect());
+                lists.remember(kind, &value);
+                value
             }
             (Shape::Map(shape), Json::Object(members)) => {
                 let members = members
                     .iter()
-                    .map(|(name, member)| (Key::from(name.as_str()), shape.value(member)));
+                    .map(|(name, member)| (Key::from(name.as_str()), shape.value(member, lists)));
                 map(members.collect())
             }
             (Shape::Object(known), Json::Object(members)) => {
                 let mut out = HashMap::with_capacity(members.len());
                 for (name, member) in members {
                     if let Some((escaped, shape)) = known.get(name) {
-                        out.insert(Key::from(escaped.as_str()), shape.value(member));
+                        out.insert(Key::from(escaped.as_str()), shape.value(member, lists));
                     }
                 }
                 map(out)
             }
             _ => from_json(json),
         }
+    }
+}
+
+fn list_kind(schema: &Json) -> ListKind {
+    let texts = |key: &str| schema.get(key).and_then(Json::as_array).into_iter().flatten();
+    match schema.get("x-kubernetes-list-type").and_then(Json::as_str) {
+        Some("set") => ListKind::Set,
+        Some("map") => {
+            let keys = texts("x-kubernetes-list-map-keys").filter_map(Json::as_str);
+            ListKind::Keyed(
+                keys.map(|key| escape(key).unwrap_or_else(|| key.to_owned()))
+                    .collect(),
+            )
+        }
+        _ => ListKind::Atomic,
     }
 }
 

@@ -123,7 +123,7 @@ isQuantity: (string) bool
 isInteger: quantity.() bool
 asInteger: quantity.() int
 asApproximateFloat: quantity.() double
-sign: quantity.() int
+sign: (quantity) int
 add: quantity.(quantity) quantity | quantity.(int) quantity
 sub: quantity.(quantity) quantity | quantity.(int) quantity
 validate: format.(string) optional(list(string))

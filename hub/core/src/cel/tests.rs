@@ -77,6 +77,7 @@ fn expressions_and_their_values() {
         ("type(object.spec.replicas) == int && type('a') != int", "true"),
         ("'a,b'.split(',')", "[\"a\",\"b\"]"),
         ("quantity('1Gi').isGreaterThan(quantity('1Mi'))", "true"),
+        ("sign(quantity('-2')) == -1", "true"),
         ("ip('10.0.0.1').family() == 4", "true"),
         ("'%s has %d'.format([object.metadata.name, 3])", "\"web has 3\""),
         ("duration('90m') > duration('1h')", "true"),

@@ -62,7 +62,8 @@ pub fn check(definition: &Value, old: Option<&Value>) -> Vec<Cause> {
     }
     check_group(group, &mut causes);
     check_scope(spec, &mut causes);
-    check_versions(spec, &mut causes);
+    let old_spec = old.and_then(|old| old.get("spec")).unwrap_or(&empty);
+    check_versions(spec, old_spec, &mut causes);
     for key in ["plural", "singular", "kind", "listKind"] {
         if text(names, key).is_empty() {
             causes.push(Cause::required(format!("spec.names.{key}"), ""));
@@ -129,7 +130,7 @@ fn place(spec: &Value, key: &str, top: &str, version: usize) -> String {
     }
 }
 
-fn check_versions(spec: &Value, causes: &mut Vec<Cause>) {
+fn check_versions(spec: &Value, old_spec: &Value, causes: &mut Vec<Cause>) {
     let all = versions(spec);
     for (at, version) in all.iter().enumerate() {
         if version
@@ -166,7 +167,9 @@ fn check_versions(spec: &Value, causes: &mut Vec<Cause>) {
             .pointer("/subresources/status")
             .is_some_and(|s| !s.is_null());
         if let Some(schema) = schema.filter(|s| !s.is_null() && first_time(&schema_at, "schema")) {
-            causes.extend(openapi_rules::check(schema, has_status, &schema_at));
+            let stored = versions(old_spec).iter().find(|old| text(old, "name") == name);
+            let is_unchanged = stored.and_then(|old| old.pointer("/schema/openAPIV3Schema")) == Some(schema);
+            causes.extend(openapi_rules::check(schema, has_status, is_unchanged, &schema_at));
         }
         let part = place(spec, "subresources", "subresources", at);
         if first_time(&part, "subresources") {

@@ -191,7 +191,13 @@ fn compiled(version: &Value) -> Schema {
 
 /// Compiles the rules of a schema that was checked before.
 fn with_rules(schema: &mut Schema, raw: &Value, path: &str, is_root: bool, most: Option<u64>) {
-    schema.rules = rules::compile(raw, Place { path, is_root, most }).ok().flatten();
+    let place = Place {
+        path,
+        is_root,
+        most,
+        uncorrelated: None,
+    };
+    schema.rules = rules::compile(raw, place, None).ok().flatten();
     schema.has_rules = schema.rules.is_some();
     let mut has_rules = schema.has_rules;
     for_below(raw, path, most, &mut |of, at, most| {

@@ -1,7 +1,7 @@
 //! What a schema may say at all, node by node, and whether its defaults fit it (source:
 //! `ValidateCustomResourceDefinitionOpenAPISchema` of the apiextensions API server).
 
-use super::rules::{self, Place};
+use super::rules::{self, Estimates, Place};
 use super::schema::Schema;
 use super::structural::{self, is_set, members, text};
 use super::{lists, shape, validate};
@@ -42,8 +42,9 @@ const AT_ROOT_GO: &str = "[Description Type Format Title Maximum ExclusiveMaximu
     MinLength Pattern MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example \
     XPreserveUnknownFields XValidations]";
 
-/// All that is wrong with the schema of a version. `path` is that of the field that holds `openAPIV3Schema`.
-pub(super) fn check(schema: &Value, has_status: bool, path: &str) -> Vec<Cause> {
+/// All that is wrong with the schema of a version. `path` is that of the field that holds `openAPIV3Schema`;
+/// `is_unchanged` if the same schema is stored.
+pub(super) fn check(schema: &Value, has_status: bool, is_unchanged: bool, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();
     let at = format!("{path}.openAPIV3Schema");
     if has_status {
@@ -77,7 +78,15 @@ pub(super) fn check(schema: &Value, has_status: bool, path: &str) -> Vec<Cause> 
     );
     causes.extend(walk.causes);
     if causes.is_empty() {
-        compile(schema, &at, true, Some(1), &mut causes);
+        let mut estimates = Estimates::new(is_unchanged);
+        let place = Place {
+            path: &at,
+            is_root: true,
+            most: Some(1),
+            uncorrelated: None,
+        };
+        compile(schema, place, &mut estimates, &mut causes);
+        causes.extend(estimates.refusals(&at));
     }
     causes
 }
@@ -488,14 +497,25 @@ impl Walk {
     }
 }
 
-/// Compiles the rules of all nodes to see that they compile.
-fn compile(node: &Value, path: &str, is_root: bool, most: Option<u64>, causes: &mut Vec<Cause>) {
-    if let Err(broken) = rules::compile(node, Place { path, is_root, most }) {
+/// Compiles the rules of all nodes to see that they compile, those below a node before its own.
+fn compile(node: &Value, place: Place<'_>, estimates: &mut Estimates, causes: &mut Vec<Cause>) {
+    for_below(node, place.path, place.most, &mut |of, at, most| {
+        let is_told_apart = match &at[place.path.len()..] {
+            ".items" => text(node, "x-kubernetes-list-type") == "map",
+            ".additionalProperties" => true,
+            _ => text(node, "x-kubernetes-map-type") != "atomic",
+        };
+        let place = Place {
+            path: at,
+            is_root: false,
+            most,
+            uncorrelated: place.uncorrelated.or((!is_told_apart).then_some(place.path)),
+        };
+        compile(of, place, estimates, causes);
+    });
+    if let Err(broken) = rules::compile(node, place, Some(estimates)) {
         causes.extend(broken);
     }
-    for_below(node, path, most, &mut |of, at, most| {
-        compile(of, at, false, most, causes)
-    });
 }
 
 /// Visits the structure below a node with paths, and how often each can stand in one object.

@@ -3,8 +3,13 @@
 //! The walk over an object and its schema is [`super`]'s: it comes to a node, finds what stood there before (list items by
 //! their keys, as list-type map says) and asks the rules of the node. Which language they are written in is known here alone.
 
-use crate::cel::{Budget, CompileError, Names, Program, Scope, Shape, Type, Value as Cel, cost, optional};
-use crate::limits::{MAX_CEL_CALL_COST, MAX_CEL_MESSAGE_BYTES, MAX_CEL_RULES, MAX_CEL_TOTAL_COST};
+use crate::cel::{
+    Bounds, Budget, CompileError, Lists, Names, Program, Scope, Shape, Type, Value as Cel, optional,
+};
+use crate::limits::{
+    MAX_CEL_CALL_COST, MAX_CEL_ESTIMATE, MAX_CEL_MESSAGE_BYTES, MAX_CEL_RULES, MAX_CEL_SCHEMA_ESTIMATE,
+    MAX_CEL_TOTAL_COST,
+};
 use crate::status_error::Cause;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -19,6 +24,75 @@ pub struct Place<'a> {
     /// The product of `maxItems`, `maxProperties` and the like around the node: how often its rules may be asked for one
     /// object; `None` if nothing bounds it.
     pub most: Option<u64>,
+    /// The first node around it whose values cannot be told apart in two states of an object, such as the items of a list
+    /// without keys: there is no `oldSelf` below it.
+    pub uncorrelated: Option<&'a str>,
+}
+
+/// What the rules of one schema may cost together, as estimated before any of them ran.
+#[derive(Debug, Default)]
+pub struct Estimates {
+    is_unchanged: bool,
+    total: u64,
+    /// The dearest rules with their places, dearest first.
+    dearest: Vec<(String, u64)>,
+}
+
+impl Estimates {
+    /// Nothing yet. No single rule of a schema is refused that is stored like this already.
+    pub fn new(is_unchanged: bool) -> Estimates {
+        Estimates {
+            is_unchanged,
+            ..Estimates::default()
+        }
+    }
+
+    /// Adds an expression; a refusal if it is too dear by itself.
+    fn add(&mut self, at: &str, what: &str, cost: u64) -> Option<Cause> {
+        self.total = self.total.saturating_add(cost);
+        if cost >= MAX_CEL_SCHEMA_ESTIMATE / 100 {
+            self.dearest.push((at.to_owned(), cost));
+            self.dearest.sort_by(|(_, a), (_, b)| b.cmp(a));
+            self.dearest.truncate(4);
+        }
+        let is_refused = cost > MAX_CEL_ESTIMATE && !self.is_unchanged;
+        is_refused.then(|| Cause::forbidden(at, excess(what, cost, MAX_CEL_ESTIMATE)))
+    }
+
+    /// Refusals of all rules together. `at` is the place of the schema.
+    pub fn refusals(&self, at: &str) -> Vec<Cause> {
+        if self.total <= MAX_CEL_SCHEMA_ESTIMATE {
+            return Vec::new();
+        }
+        let why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+        let mut out: Vec<Cause> = self
+            .dearest
+            .iter()
+            .map(|(at, _)| Cause::forbidden(at, why))
+            .collect();
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        out.push(Cause::forbidden(
+            at,
+            excess(what, self.total, MAX_CEL_SCHEMA_ESTIMATE),
+        ));
+        out
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for a message")]
+fn excess(what: &str, cost: u64, limit: u64) -> String {
+    let times = cost as f64 / limit as f64;
+    let factor = if times > 100.0 {
+        "more than 100x".to_owned()
+    } else if times < 1.5 {
+        format!("{times:.6}x")
+    } else {
+        format!("{times:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and \
+         maxLength where arrays, maps, and strings are declared)"
+    )
 }
 
 /// The value that rules are asked about.
@@ -70,11 +144,16 @@ enum Reason {
 }
 
 /// Compiles the rules of a node. `node` is the node's whole JSON schema with everything below it (types for the rules).
-/// Their form (there is a rule, its message is a line, its reason is known) is checked by the caller.
+/// Their form (there is a rule, its message is a line, its reason is known) is checked by the caller. What they cost, and
+/// that they can be asked about changes, is checked with `estimates`: what was stored before it was checked goes on.
 ///
 /// # Errors
 /// What is wrong with them, as causes of the definition.
-pub fn compile(node: &Value, place: Place<'_>) -> Result<Option<NodeRules>, Vec<Cause>> {
+pub fn compile(
+    node: &Value,
+    place: Place<'_>,
+    mut estimates: Option<&mut Estimates>,
+) -> Result<Option<NodeRules>, Vec<Cause>> {
     let Some(given) = node.get("x-kubernetes-validations").and_then(Value::as_array) else {
         return Ok(None);
     };
@@ -95,15 +174,18 @@ pub fn compile(node: &Value, place: Place<'_>) -> Result<Option<NodeRules>, Vec<
             field: at,
         }]);
     }
+    let bounds = Bounds::read(node, place.is_root).unwrap_or_default();
     let compiler = Compiler {
         shape: Shape::read(node, place.is_root),
-        node,
-        most: place.most,
+        times: place.most.unwrap_or_else(|| bounds.times()),
+        bounds,
+        uncorrelated: place.uncorrelated,
     };
     let mut causes = Vec::new();
     let mut rules = Vec::new();
     for (n, rule) in given.iter().enumerate() {
-        rules.extend(compiler.rule(rule, &format!("{at}[{n}]"), &mut causes));
+        let at = format!("{at}[{n}]");
+        rules.extend(compiler.rule(rule, &at, estimates.as_deref_mut(), &mut causes));
     }
     if !causes.is_empty() {
         return Err(causes);
@@ -155,12 +237,30 @@ fn reason(given: &Value) -> Reason {
 
 struct Compiler<'n> {
     shape: Shape,
-    node: &'n Value,
-    most: Option<u64>,
+    bounds: Bounds,
+    /// How often the rules may be asked for one object.
+    times: u64,
+    uncorrelated: Option<&'n str>,
+}
+
+/// An expression of a rule.
+struct Asked<'a> {
+    source: &'a str,
+    names: &'a Names,
+    /// What it must give.
+    wanted: &'static str,
+    at: String,
+    given: &'a Value,
 }
 
 impl Compiler<'_> {
-    fn rule(&self, given: &Value, at: &str, causes: &mut Vec<Cause>) -> Option<Rule> {
+    fn rule(
+        &self,
+        given: &Value,
+        at: &str,
+        mut estimates: Option<&mut Estimates>,
+        causes: &mut Vec<Cause>,
+    ) -> Option<Rule> {
         let before = causes.len();
         let text = |key: &str| given.get(key).and_then(Value::as_str).unwrap_or_default();
         let (source, message) = (text("rule").trim(), text("message"));
@@ -187,18 +287,34 @@ impl Compiler<'_> {
         let names = Names::default()
             .with("self", self.shape.to_type())
             .with("oldSelf", old);
-        let rule = self.program(source, &names, "bool", &format!("{at}.rule"), given, causes);
+        let asked = |source, wanted, key| Asked {
+            source,
+            names: &names,
+            wanted,
+            at: format!("{at}.{key}"),
+            given,
+        };
+        let rule = self.program(&asked(source, "bool", "rule"), estimates.as_deref_mut(), causes);
         let message_expression = match text("messageExpression").trim() {
-            "" => None,
-            source => {
-                let at = format!("{at}.messageExpression");
-                self.program(source, &names, "string", &at, given, causes)
+            source if !source.is_empty() && rule.is_some() => {
+                let asked = asked(source, "string", "messageExpression");
+                self.program(&asked, estimates.as_deref_mut(), causes)
             }
+            _ => None,
         };
         let uses_old = rule.as_ref().is_some_and(|rule| rule.names("oldSelf"));
-        if is_old_optional && !uses_old && rule.is_some() {
-            let why = "may not be set if oldSelf is not used in rule";
-            causes.push(invalid(format!("{at}.optionalOldSelf"), true, why));
+        match (uses_old, self.uncorrelated, given.get("optionalOldSelf")) {
+            (true, Some(within), _) if estimates.is_some_and(|e| !e.is_unchanged) => {
+                let why = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
+                );
+                causes.push(invalid(format!("{at}.rule"), json!(text("rule")), why));
+            }
+            (false, _, Some(flag @ Value::Bool(_))) if rule.is_some() => {
+                let why = "may not be set if oldSelf is not used in rule";
+                causes.push(invalid(format!("{at}.optionalOldSelf"), flag, why));
+            }
+            _ => {}
         }
         if causes.len() > before {
             return None;
@@ -216,18 +332,16 @@ impl Compiler<'_> {
 
     fn program(
         &self,
-        source: &str,
-        names: &Names,
-        wanted: &str,
-        at: &str,
-        given: &Value,
+        asked: &Asked<'_>,
+        estimates: Option<&mut Estimates>,
         causes: &mut Vec<Cause>,
     ) -> Option<Program> {
-        let wrong = |why: String| invalid(at.to_owned(), printed(given), why);
-        let is_rule = wanted == "bool";
+        let wrong = |why: String| invalid(asked.at.clone(), printed(asked.given), why);
+        let is_rule = asked.wanted == "bool";
         let what = if is_rule { "" } else { "messageExpression " };
-        let parsed = Program::parse(source).and_then(|program| Ok((program.check(names)?, program)));
-        let (of, program) = match parsed {
+        let parsed = Program::parse(asked.source)
+            .and_then(|program| Ok((program.check_with_cost(asked.names, &self.bounds)?, program)));
+        let ((of, cost), program) = match parsed {
             Ok(parsed) => parsed,
             Err(error @ CompileError::Wrong(_)) => {
                 causes.push(wrong(format!("{what}{error}")));
@@ -238,21 +352,19 @@ impl Compiler<'_> {
                 return None;
             }
         };
-        if of != Type::plain(wanted) {
+        if of != Type::plain(asked.wanted) {
             causes.push(wrong(match is_rule {
                 true => "cel expression must evaluate to a bool".to_owned(),
                 false => "messageExpression must evaluate to a string".to_owned(),
             }));
             return None;
         }
-        if let Some(times) = cost::excess(&program, self.node, self.most) {
-            let word = if is_rule { "rule" } else { "messageExpression" };
-            let why = format!(
-                "estimated {word} cost exceeds budget by factor of {times} (try simplifying the rule, or adding maxItems, \
-                 maxProperties, and maxLength where arrays, maps, and strings are declared)"
-            );
-            causes.push(Cause::forbidden(at, why));
-            return None;
+        if let Some(estimates) = estimates {
+            let (what, cost) = match is_rule {
+                true => ("estimated rule cost", cost.saturating_mul(self.times)),
+                false => ("estimated messageExpression cost", cost),
+            };
+            causes.extend(estimates.add(&asked.at, what, cost));
         }
         Some(program)
     }
@@ -292,8 +404,9 @@ impl Compiler<'_> {
 impl NodeRules {
     /// Asks all rules of the node; the causes of those that fail.
     pub fn check(&self, subject: Subject<'_>, spent: &mut Spent) -> Vec<Cause> {
-        let value = self.shape.value(subject.value);
-        let old = subject.old.map(|old| self.shape.value(old));
+        let lists = Lists::default();
+        let value = self.shape.value(subject.value, &lists);
+        let old = subject.old.map(|old| self.shape.value(old, &lists));
         let mut causes = Vec::new();
         for rule in self.rules.iter() {
             let left = MAX_CEL_TOTAL_COST.saturating_sub(spent.cost);
@@ -303,6 +416,7 @@ impl NodeRules {
                 return causes;
             }
             let mut scope = Scope::default();
+            scope.set_lists(&lists);
             scope.set("self", value.clone());
             match (rule.is_old_optional, &old) {
                 (true, old) => scope.set("oldSelf", optional(old.clone())),
@@ -400,10 +514,11 @@ mod tests {
         path: "schema",
         is_root: false,
         most: Some(1),
+        uncorrelated: None,
     };
 
     fn rules(node: &Value) -> NodeRules {
-        compile(node, PLACE).expect("compiles").expect("has rules")
+        compile(node, PLACE, None).expect("compiles").expect("has rules")
     }
 
     fn messages(rules: &NodeRules, value: &Value, old: Option<&Value>) -> Vec<String> {
@@ -452,10 +567,49 @@ mod tests {
     }
 
     #[test]
+    fn sets_and_lists_with_keys_have_no_order() {
+        let item =
+            json!({"type": "object", "properties": {"k": {"type": "string"}, "v": {"type": "integer"}}});
+        let schema = |rule: &str| {
+            json!({"type": "object", "x-kubernetes-validations": [{"rule": rule}], "properties": {
+                "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+                "list": {"type": "array", "items": {"type": "string"}},
+                "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": item}}})
+        };
+        let one =
+            json!({"set": ["a", "b"], "list": ["a", "b"], "keyed": [{"k": "a", "v": 1}, {"k": "b", "v": 2}]});
+        let other =
+            json!({"set": ["b", "a"], "list": ["b", "a"], "keyed": [{"k": "b", "v": 2}, {"k": "a", "v": 1}]});
+        for (rule, holds) in [
+            ("self.set == oldSelf.set", true),
+            ("self.list == oldSelf.list", false),
+            ("self.keyed == oldSelf.keyed", true),
+            ("self == oldSelf", false),
+            ("self.set == ['b', 'a'] && ['b', 'a'] != self.set", true),
+            ("self.set != ['b', 'c']", true),
+            (
+                "self.set + oldSelf.set == ['a', 'b'] && (self.set + ['c']).size() == 3",
+                true,
+            ),
+            ("(self.set + ['c', 'c']) + ['a'] == ['c', 'b', 'a']", true),
+            ("(self.list + oldSelf.list).size() == 4", true),
+            ("(self.keyed + oldSelf.keyed).size() == 2", true),
+            (
+                "(self.keyed + [oldSelf.keyed[0]]).map(i, i.k) == ['a', 'b']",
+                true,
+            ),
+            ("[self.set] == [oldSelf.set] && self.set in [oldSelf.set]", true),
+        ] {
+            let told = messages(&rules(&schema(rule)), &one, Some(&other));
+            assert_eq!(told.is_empty(), holds, "{rule}: {told:?}");
+        }
+    }
+
+    #[test]
     fn wrong_rules_are_told_with_their_place() {
         let told = |rule: Value| {
             let node = json!({"type": "string", "maxLength": 9, "x-kubernetes-validations": [rule]});
-            let causes = compile(&node, PLACE).expect_err("wrong");
+            let causes = compile(&node, PLACE, Some(&mut Estimates::default())).expect_err("wrong");
             format!("{}: {}", causes[0].field, causes[0].message)
         };
         let at = "schema.x-kubernetes-validations[0]";
@@ -486,9 +640,18 @@ mod tests {
                 "x-kubernetes-validations": [{"rule": rule}]})
         };
         let dear = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))";
+        let mut estimates = Estimates::default();
+        let refused =
+            compile(&node(100, dear), PLACE, Some(&mut estimates)).expect_err("the estimate refuses it");
         assert!(
-            compile(&node(100, dear), PLACE).is_err(),
-            "the estimate refuses it"
+            refused[0]
+                .message
+                .starts_with("Forbidden: estimated rule cost exceeds budget by factor of"),
+            "{refused:?}"
+        );
+        assert!(
+            compile(&node(100, dear), PLACE, None).is_ok(),
+            "what is stored goes on"
         );
         let rules = rules(&node(50, "self.all(a, self.all(b, self.all(c, a + b + c >= 0)))"));
         let value = Value::from((0..2_000).collect::<Vec<_>>());
