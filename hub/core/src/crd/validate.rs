@@ -202,21 +202,29 @@ fn type_of(schema: &Schema, value: &Value, path: &str) -> Outcome {
     let is_whole = value
         .as_f64()
         .is_some_and(|n| found == "number" && n.fract() == 0.0);
-    let is_number = (is_whole && schema.takes("integer")) || (found == "integer" && schema.takes("number"));
-    if !has_type || schema.takes(found) || is_number {
-        return fits;
-    }
+    let is_number =
+        has_type && ((is_whole && schema.takes("integer")) || (found == "integer" && schema.takes("number")));
+    let is_of_type = is_number || (has_type && schema.takes(found));
+    let has_numbers =
+        schema.is_int_or_string || matches!(schema.of_type.as_deref(), Some("integer" | "number"));
+    let is_text_or_list = matches!(found, "string" | "array");
     match schema.checks.format {
-        Some(format) if !matches!(found, "string" | "array") => wrong_type(
-            path,
-            format.name,
-            match found {
+        // A format says the type where no other does; upstream looks at it first.
+        Some(format) if !is_text_or_list && !is_of_type => {
+            let found = match found {
                 "integer" => "int64",
                 "number" => "float64",
                 _ => "",
-            },
-        ),
-        _ => wrong_type(path, &schema.type_names(), found),
+            };
+            if found == format.name {
+                fits
+            } else {
+                wrong_type(path, format.name, found)
+            }
+        }
+        Some(_) if is_text_or_list && !has_numbers => fits,
+        _ if has_type && !is_of_type => wrong_type(path, &schema.type_names(), found),
+        _ => fits,
     }
 }
 
@@ -244,7 +252,10 @@ fn text_checks(schema: &Schema, text: &str, path: &str) -> Outcome {
     if let Some(most) = checks.max_length.filter(|most| length > *most) {
         return Outcome::of(Cause {
             reason: "FieldValueTooLong",
-            message: format!("Too long: may not be more than {most} bytes"),
+            message: format!(
+                "Too long: may not be more than {most} {}",
+                if most == 1 { "byte" } else { "bytes" }
+            ),
             field: field_or_none(path),
         });
     }
@@ -528,3 +539,6 @@ fn junctors(schema: &Schema, value: &Value, before: Option<&Value>, path: &str) 
     out.matches += 1;
     out
 }
+
+#[cfg(test)]
+mod tests;
