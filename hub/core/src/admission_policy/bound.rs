@@ -3,7 +3,9 @@
 use super::compile::Policy;
 use super::{Request, World};
 use crate::cel::{Authorize, Budget, EvalError, Outcome, Program, Scope, Value as Cel, from_json};
+use crate::convert;
 use crate::limits::{MAX_CEL_CALL_COST, MAX_CEL_REQUEST_COST, MAX_CEL_TOTAL_COST};
+use crate::types::Resource;
 use serde_json::{Value, json};
 
 /// A write as values, made once for all policies.
@@ -30,10 +32,32 @@ impl<'a> Bound<'a> {
             world,
             object: value(request.object),
             old: value(request.old),
-            attributes: from_json(&attributes(request)),
+            attributes: from_json(&attributes(request, None)),
             namespace: value(namespace.as_ref()),
             left: MAX_CEL_REQUEST_COST,
         }
+    }
+
+    /// The same write as one of the same object through another resource.
+    pub(super) fn through(&self, other: &Resource) -> Bound<'a> {
+        let value = |object: Option<&Value>| {
+            let object = object.map(|object| converted(self.request, other, object));
+            object.as_ref().map_or(Cel::Null, from_json)
+        };
+        Bound {
+            request: self.request,
+            world: self.world,
+            object: value(self.request.object),
+            old: value(self.request.old),
+            attributes: from_json(&attributes(self.request, Some(other))),
+            namespace: self.namespace.clone(),
+            left: self.left,
+        }
+    }
+
+    /// What was spent on the same write seen through another resource is spent.
+    pub(super) fn spent_by(&mut self, other: &Bound<'_>) {
+        self.left = other.left;
     }
 
     /// The object changed.
@@ -131,11 +155,26 @@ pub(super) fn resulted(program: &Program, why: &str) -> String {
     format!("expression '{}' resulted in error: {why}", program.source())
 }
 
-fn attributes(request: &Request<'_>) -> Value {
-    let resource = request.resource;
-    let (group, version, kind) = request.kind;
-    let kind = json!({"group": group, "version": version, "kind": kind});
-    let target = json!({"group": resource.group, "version": resource.version, "resource": resource.plural});
+/// An object of a write as another resource shows it; a subresource of a kind of its own is the same in all.
+pub(super) fn converted(request: &Request<'_>, to: &Resource, object: &Value) -> Value {
+    match request.kind.2 == &*request.resource.kind {
+        true => convert::to(to, object.clone()),
+        false => object.clone(),
+    }
+}
+
+fn attributes(request: &Request<'_>, through: Option<&Resource>) -> Value {
+    let kind_of = |(group, version, kind): (&str, &str, &str)| json!({"group": group, "version": version, "kind": kind});
+    let target_of = |r: &Resource| json!({"group": r.group, "version": r.version, "resource": r.plural});
+    let (asked_kind, asked) = (kind_of(request.kind), target_of(request.resource));
+    let (kind, target) = match through {
+        None => (asked_kind.clone(), asked.clone()),
+        Some(other) if request.kind.2 == &*request.resource.kind => (
+            kind_of((&other.group, &other.version, &other.kind)),
+            target_of(other),
+        ),
+        Some(other) => (asked_kind.clone(), target_of(other)),
+    };
     let user = request.user;
     let mut info = json!({"username": user.name, "uid": user.uid, "groups": user.groups});
     if !user.extra.is_empty() {
@@ -148,7 +187,7 @@ fn attributes(request: &Request<'_>) -> Value {
     };
     json!({
         "kind": kind, "resource": target, "subResource": request.subresource,
-        "requestKind": kind, "requestResource": target, "requestSubResource": request.subresource,
+        "requestKind": asked_kind, "requestResource": asked, "requestSubResource": request.subresource,
         "name": request.name, "namespace": request.namespace, "operation": request.operation,
         "userInfo": info, "dryRun": request.is_dry,
         "options": {"apiVersion": "meta.k8s.io/v1", "kind": options},

@@ -3,7 +3,7 @@
 use super::compile::{items, text};
 use super::{Request, World};
 use crate::policy::LabelSelector;
-use crate::types::TypeTable;
+use crate::types::{Resource, TypeTable};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -44,31 +44,54 @@ impl Rule {
         }
     }
 
-    fn matches(&self, request: &Request<'_>, is_exact: bool) -> bool {
+    /// Whether the rule means the write, if it is one of that resource.
+    fn matches(&self, request: &Request<'_>, resource: &Resource) -> bool {
         let has = |list: &[String], word: &str| list.iter().any(|w| w == "*" || w == word);
-        let resource = request.resource;
         let is_in_scope = match self.scope.as_str() {
             "Cluster" => !resource.namespaced,
             "Namespaced" => resource.namespaced,
             _ => true,
         };
-        // A version stands for all in which the same objects are served.
-        let stands_for = |version: &String| {
-            !is_exact
-                && TypeTable::built_in()
-                    .resource(&resource.group, version, &resource.plural)
-                    .is_some()
-        };
         is_in_scope
             && has(&self.operations, request.operation)
             && has(&self.groups, &resource.group)
-            && (has(&self.versions, &resource.version) || self.versions.iter().any(stands_for))
+            && has(&self.versions, &resource.version)
             && self
                 .resources
                 .iter()
                 .any(|pattern| is_meant(pattern, &resource.plural, request.subresource))
             && (self.names.is_empty() || self.names.iter().any(|name| name == request.name))
     }
+}
+
+/// How a write is meant.
+#[derive(Debug)]
+pub(super) enum Meant {
+    /// Not at all.
+    Not,
+    /// As it is.
+    AsIs,
+    /// As a write of the same object through another version or group.
+    Through(Box<Resource>),
+}
+
+/// The other resources through which the same objects are served.
+fn others(resource: &Resource) -> Vec<Resource> {
+    let is_other = |group: &str, version: &str| (group, version) != (&*resource.group, &*resource.version);
+    if let Some(custom) = &resource.custom {
+        let versions = custom.all.iter().filter_map(|(name, _)| name.split_once('/'));
+        let others = versions.filter(|(group, version)| is_other(group, version));
+        return others
+            .map(|(_, version)| Resource {
+                version: version.into(),
+                ..resource.clone()
+            })
+            .collect();
+    }
+    let all = TypeTable::built_in().resources().iter();
+    all.filter(|r| r.storage == resource.storage && is_other(&r.group, &r.version))
+        .cloned()
+        .collect()
 }
 
 /// `pods`, `pods/status`, `pods/*`, `*/scale`, `*` (no subresources) and `*/*`.
@@ -110,11 +133,37 @@ impl Match {
         }
     }
 
-    /// Whether the write is meant. `all` says what no rules at all mean.
+    /// How the write is meant. `all` says what no rules at all mean.
+    pub(super) fn meant(&self, request: &Request<'_>, world: &dyn World, all: bool) -> Meant {
+        let others = match self.is_exact {
+            true => Vec::new(),
+            false => others(request.resource),
+        };
+        let find = |rules: &[Rule]| {
+            for rule in rules {
+                if rule.matches(request, request.resource) {
+                    return Meant::AsIs;
+                }
+                if let Some(other) = others.iter().find(|other| rule.matches(request, other)) {
+                    return Meant::Through(Box::new(other.clone()));
+                }
+            }
+            Meant::Not
+        };
+        let named = match all && self.rules.is_empty() {
+            true => Meant::AsIs,
+            false => find(&self.rules),
+        };
+        let is_meant = !matches!(named, Meant::Not)
+            && matches!(find(&self.excluded), Meant::Not)
+            && self.is_in_namespace(request, world)
+            && self.is_selected(request);
+        if is_meant { named } else { Meant::Not }
+    }
+
+    /// Whether the write is meant, however it is.
     pub(super) fn matches(&self, request: &Request<'_>, world: &dyn World, all: bool) -> bool {
-        let any = |rules: &[Rule]| rules.iter().any(|rule| rule.matches(request, self.is_exact));
-        let is_named = any(&self.rules) || (all && self.rules.is_empty());
-        is_named && !any(&self.excluded) && self.is_in_namespace(request, world) && self.is_selected(request)
+        !matches!(self.meant(request, world, all), Meant::Not)
     }
 
     fn is_in_namespace(&self, request: &Request<'_>, world: &dyn World) -> bool {

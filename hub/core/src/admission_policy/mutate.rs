@@ -1,7 +1,8 @@
 //! What MutatingAdmissionPolicies make of an object.
 
-use super::bound::{Bound, Purse, resulted};
+use super::bound::{Bound, Purse, converted, resulted};
 use super::compile::{Binding, Mutation, Policy};
+use super::matching::Meant;
 use super::{Request, Set, World, params};
 use crate::cel::{Scope, Value as Cel, to_json};
 use crate::patch::{self, PatchError};
@@ -69,16 +70,42 @@ impl Pass<'_> {
             object: Some(&object),
             ..given
         };
-        if !policy.matching.matches(&request, world, false) {
-            return Ok(false);
-        }
+        let other = match policy.matching.meant(&request, world, false) {
+            Meant::Not => return Ok(false),
+            Meant::AsIs => None,
+            Meant::Through(other) => Some(other),
+        };
+        let Some(other) = other else {
+            return self.run_bindings(policy, bindings, &request);
+        };
+        // The policy sees and changes the object as the other resource shows it.
+        self.object = converted(&given, &other, &object);
+        let mut seen = self.bound.through(&other);
+        seen.set_object(&self.object);
+        std::mem::swap(&mut self.bound, &mut seen);
+        let outcome = self.run_bindings(policy, bindings, &request);
+        std::mem::swap(&mut self.bound, &mut seen);
+        self.bound.spent_by(&seen);
+        self.object = converted(&given, given.resource, &self.object);
+        self.bound.set_object(&self.object);
+        outcome
+    }
+
+    /// Runs a policy that is about this write with all its bindings; whether there was one.
+    fn run_bindings(
+        &mut self,
+        policy: &Policy,
+        bindings: &[std::sync::Arc<Binding>],
+        request: &Request<'_>,
+    ) -> Result<bool, StatusError> {
+        let (given, world) = (*self.bound.request, self.bound.world);
         let mut has_run = false;
         for binding in bindings {
-            let is_meant = |m: &super::matching::Match| m.matches(&request, world, true);
+            let is_meant = |m: &super::matching::Match| m.matches(request, world, true);
             if !binding.matching.as_ref().is_none_or(is_meant) {
                 continue;
             }
-            match params::of(policy, binding, &request, world) {
+            match params::of(policy, binding, request, world) {
                 Ok(all) => {
                     for params in all {
                         has_run = true;

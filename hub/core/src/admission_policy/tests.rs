@@ -220,3 +220,63 @@ fn a_dear_policy_refuses_and_ends() {
     let told = denied(&set, &json!({"metadata": {"name": "a"}})).expect("refused");
     assert!(told.contains("cost limit exceeded"), "{told}");
 }
+
+/// The same objects through another version or group: the policy sees them as it named them, the client is told of its own.
+#[test]
+fn a_rule_means_the_same_objects_elsewhere() {
+    let table = TypeTable::built_in();
+    let resource = table
+        .resource("autoscaling", "v2", "horizontalpodautoscalers")
+        .expect("known");
+    let object = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a", "namespace": "ns"},
+        "spec": {"scaleTargetRef": {"kind": "Deployment", "name": "d"}, "maxReplicas": 9, "metrics": [{"type": "Resource",
+            "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}]}});
+    let constraints = |policy: &str| {
+        json!({"matchPolicy": policy, "resourceRules": [{"apiGroups": ["autoscaling"], "apiVersions": ["v1"], "operations": ["*"],
+            "resources": ["horizontalpodautoscalers"]}]})
+    };
+    let user = User::default();
+    let request = Request {
+        operation: "CREATE",
+        resource,
+        kind: ("autoscaling", "v2", "HorizontalPodAutoscaler"),
+        subresource: "",
+        namespace: "ns",
+        name: "a",
+        user: &user,
+        is_dry: false,
+        object: Some(&object),
+        old: None,
+    };
+    let expression =
+        "object.spec.targetCPUUtilizationPercentage == 51 && object.apiVersion == 'autoscaling/v1'";
+    let message = "string(object.spec.targetCPUUtilizationPercentage) + request.kind.version + request.requestKind.version + \
+                   request.resource.version + request.requestResource.version";
+    for (policy, expected) in [
+        ("Equivalent", Some("denied request: 50v1v2v1v2")),
+        ("Exact", None),
+    ] {
+        let spec = json!({"matchConstraints": constraints(policy),
+            "validations": [{"expression": expression, "messageExpression": message}]});
+        let set = set(Sort::Validating, spec, json!({}));
+        let told = validate(&set, &request, &Empty).denied.map(|e| e.message);
+        assert_eq!(told.is_some(), expected.is_some(), "{policy}: {told:?}");
+        assert!(
+            told.unwrap_or_default().ends_with(expected.unwrap_or_default()),
+            "{policy}"
+        );
+    }
+    let patch = "[JSONPatch{op: 'replace', path: '/spec/targetCPUUtilizationPercentage', value: 60}]";
+    let spec = json!({"matchConstraints": constraints("Equivalent"),
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}], "reinvocationPolicy": "Never"});
+    let set = set(Sort::Mutating, spec, json!({}));
+    let merge = |_: &Value, _: &Value| Err(String::new());
+    let made = mutate(&set, &request, &Empty, &merge)
+        .expect("no error")
+        .expect("a change");
+    assert_eq!(made["apiVersion"], "autoscaling/v2");
+    assert_eq!(
+        made["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"],
+        60
+    );
+}

@@ -2,6 +2,7 @@
 
 use super::bound::{Bound, Purse, resulted};
 use super::compile::{Binding, Policy, Validation};
+use super::matching::Meant;
 use super::{Request, Set, World, params};
 use crate::cel::{Scope, Value as Cel};
 use crate::limits::MAX_CEL_MESSAGE_BYTES;
@@ -34,9 +35,11 @@ pub fn validate(set: &Set, request: &Request<'_>, world: &dyn World) -> Verdict 
     }
     let mut bound = Bound::new(request, world);
     for (policy, bindings) in &set.policies {
-        if !policy.matching.matches(request, world, false) {
-            continue;
-        }
+        let mut through = match policy.matching.meant(request, world, false) {
+            Meant::Not => continue,
+            Meant::AsIs => None,
+            Meant::Through(other) => Some(bound.through(&other)),
+        };
         for binding in bindings {
             let is_meant = |m: &super::matching::Match| m.matches(request, world, true);
             if !binding.matching.as_ref().is_none_or(is_meant) {
@@ -46,7 +49,8 @@ pub fn validate(set: &Set, request: &Request<'_>, world: &dyn World) -> Verdict 
                 Ok(all) => {
                     let mut failures = Vec::new();
                     for params in all {
-                        failures.extend(asked(policy, params.as_ref(), &mut bound, &mut verdict));
+                        let bound = through.as_mut().unwrap_or(&mut bound);
+                        failures.extend(asked(policy, params.as_ref(), bound, &mut verdict));
                     }
                     failures
                 }
@@ -60,6 +64,9 @@ pub fn validate(set: &Set, request: &Request<'_>, world: &dyn World) -> Verdict 
             for failure in failures {
                 verdict.act(policy, binding, request, &failure);
             }
+        }
+        if let Some(through) = &through {
+            bound.spent_by(through);
         }
     }
     verdict
