@@ -14,7 +14,7 @@ use hub_core::access::Attributes;
 use hub_core::admission;
 use hub_core::crd::{self, CustomVersions};
 use hub_core::guard::{self, Wish};
-use hub_core::ownership::{self, ApplyError, FieldSet, TableVersions, Writer};
+use hub_core::ownership::{self, ApplyError, FieldSet, TableVersions, Tracked, Writer};
 use hub_core::policy::Operation;
 use hub_core::scale;
 use hub_core::status_error::{Cause, Details, Reason, StatusError};
@@ -192,6 +192,7 @@ impl Api {
         write: &Write<'_>,
         live: Option<&Value>,
         new: &mut Value,
+        tracked: Tracked,
     ) -> Result<(), StatusError> {
         if !write.is_scale() {
             admission::prefill(&write.served.resource, new)?;
@@ -199,8 +200,8 @@ impl Api {
         let hand = write.hand();
         let writer = hand.writer();
         let managed = match self.custom_versions(write) {
-            Some(versions) => ownership::track(&versions, &writer, live, new),
-            None => ownership::track(&self.versions(write)?, &writer, live, new),
+            Some(versions) => ownership::track(&versions, &writer, live, new, tracked),
+            None => ownership::track(&self.versions(write)?, &writer, live, new, tracked),
         };
         ownership::set_managed(new, managed);
         Ok(())

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use hub_core::access::review::{self, Review};
 use hub_core::admission;
+use hub_core::ownership::Tracked;
 use hub_core::status_error::StatusError;
 use hub_core::strict::Findings;
 use hub_core::timestamp;
@@ -48,7 +49,7 @@ impl Api {
         if !body.get("metadata").is_some_and(Value::is_object) {
             body["metadata"] = json!({});
         }
-        self.own(&write, None, &mut body)?;
+        self.own(&write, None, &mut body, Tracked::ByItself)?;
         if &*resource.kind == "SelfSubjectReview" {
             body["metadata"]["creationTimestamp"] = json!(timestamp::format(clock::wall().0));
         }

@@ -20,6 +20,7 @@ use hub_core::access::User;
 use hub_core::admission::{self, Part, Target, Updated};
 use hub_core::crd;
 use hub_core::guard::{self, Wish};
+use hub_core::ownership::Tracked;
 use hub_core::patch::{self, PatchError};
 use hub_core::policy::Operation;
 use hub_core::status_error::{Cause, Reason, StatusError};
@@ -206,7 +207,7 @@ impl Api {
             write.validation()?,
         )?;
         warnings.extend(notices(served));
-        self.own(&write, None, &mut object)?;
+        self.own(&write, None, &mut object, Tracked::ByItself)?;
         let object = self.mutate_by_policies(&write, "CREATE", object, None)?;
         let mut object = self.admit_policy(&write, Operation::Create, object, None, &mut warnings)?;
         self.admit_access(&write, &mut object)?;
@@ -478,10 +479,12 @@ impl Api {
                 ));
             }
         }
-        // The Scale of an object without ownership says nothing of who owns the object.
-        let is_tracked = !write.is_scale() || hub_core::ownership::managed(old).is_some();
-        if !matches!(change, Change::Apply(_)) && is_tracked {
-            self.own(write, Some(&base), &mut new)?;
+        if !matches!(change, Change::Apply(_)) {
+            let tracked = match write.is_scale() {
+                true => Tracked::As(hub_core::ownership::managed(old).is_some()),
+                false => Tracked::ByItself,
+            };
+            self.own(write, Some(&base), &mut new, tracked)?;
         }
         if write.is_scale() {
             check_scale(write.served, name, &new)?;

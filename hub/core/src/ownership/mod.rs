@@ -25,7 +25,7 @@ pub use set::{FieldSet, FieldsError, Node};
 pub use table_versions::TableVersions;
 pub use types::{Atom, ListKind, Scalar, TableView, TypeView};
 pub use validate::go_text;
-pub use writes::{ApplyError, Conflict, Versions, Writer, apply, merged, track};
+pub use writes::{ApplyError, Conflict, Tracked, Versions, Writer, apply, merged, track};
 
 use crate::types::Resource;
 use serde_json::Value;

@@ -163,11 +163,23 @@ fn updates_take_what_they_change() {
     let versions = versions("ConfigMap");
     let mut live = config_map(json!({"a": "1", "b": "2"}));
     live["metadata"]["uid"] = json!("u");
-    let managed = track(&versions, &writer("creator", "v1", &none), None, &live);
+    let managed = track(
+        &versions,
+        &writer("creator", "v1", &none),
+        None,
+        &live,
+        Tracked::ByItself,
+    );
     set_managed(&mut live, managed);
     let mut next = live.clone();
     next["data"] = json!({"a": "1", "b": "3", "c": "4"});
-    let managed = track(&versions, &writer("editor", "v1", &none), Some(&live), &next);
+    let managed = track(
+        &versions,
+        &writer("editor", "v1", &none),
+        Some(&live),
+        &next,
+        Tracked::ByItself,
+    );
     let sets: Vec<(&str, &Value)> = managed
         .as_array()
         .expect("entries")
@@ -184,7 +196,13 @@ fn updates_take_what_they_change() {
     // The empty entry makes everyone forget; then nobody is tracked until an apply.
     next["metadata"]["managedFields"] = json!([{}]);
     assert_eq!(
-        track(&versions, &writer("editor", "v1", &none), Some(&live), &next),
+        track(
+            &versions,
+            &writer("editor", "v1", &none),
+            Some(&live),
+            &next,
+            Tracked::ByItself
+        ),
         Value::Null
     );
     set_managed(&mut live, Value::Null);
@@ -216,6 +234,7 @@ fn kubectl_takes_over_what_it_last_applied() {
         &writer("kubectl-client-side-apply", "v1", &none),
         None,
         &live,
+        Tracked::ByItself,
     );
     set_managed(&mut live, managed);
     let wanted = config_map(json!({"a": "2"}));

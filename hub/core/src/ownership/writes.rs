@@ -15,9 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Owner of what was there before the first apply of an object without ownership.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// The subresource whose object stands for one field of the whole.
-const SCALE: &str = "scale";
-
 /// The versions of one kind.
 pub trait Versions<'s> {
     /// How a version's types are looked at.
@@ -134,14 +131,24 @@ fn live_owners(live: &Value) -> Owners {
     Owners::decode(managed(live)).unwrap_or_default()
 }
 
+/// Whether it is kept who owns the fields of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tracked {
+    /// From its creation, or since somebody applied it: an object that nobody owns is not tracked before.
+    ByItself,
+    /// As the object is that it is a part of. That nobody owns the replicas of a Scale (nobody has set them yet) does not
+    /// mean that its object is not tracked, and the Scale of an object without ownership says nothing of who owns that.
+    As(bool),
+}
+
 /// managedFields after a write that is no apply: a create, an update or a patch. `live` is none for a create. The new
-/// state may bring managedFields of its own; through a subresource they do not count. A Scale is tracked whenever it is
-/// asked for: that nobody owns its replicas (nobody has set them yet) does not mean that the object is not tracked.
+/// state may bring managedFields of its own; through a subresource they do not count.
 pub fn track<'s, V: Versions<'s>>(
     versions: &V,
     writer: &Writer<'_>,
     live: Option<&Value>,
     new: &Value,
+    tracked: Tracked,
 ) -> Value {
     let given = managed(new);
     let owners = match live {
@@ -152,8 +159,11 @@ pub fn track<'s, V: Versions<'s>>(
             _ => live.map(live_owners).unwrap_or_default(),
         },
     };
-    // An object that nobody owns is not tracked before someone applies it.
-    if owners.0.is_empty() && live.is_some() && writer.subresource != SCALE {
+    let is_tracked = match tracked {
+        Tracked::ByItself => live.is_none() || !owners.0.is_empty(),
+        Tracked::As(is_tracked) => is_tracked,
+    };
+    if !is_tracked {
         return Value::Null;
     }
     let nothing = Value::Object(serde_json::Map::new());
