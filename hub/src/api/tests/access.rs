@@ -1,6 +1,6 @@
 //! Who may do what, through the API: roles, reviews, tokens, impersonation, certificates.
 
-use super::{Answer, CONFIGS, Hub, admin};
+use super::{CONFIGS, Hub, admin};
 use crate::api::Identity;
 use crate::keys::{certificate_der, fingerprint};
 use axum::body::Body;
@@ -21,26 +21,6 @@ fn person(name: &str, groups: &[&str]) -> Identity {
 }
 
 impl Hub {
-    async fn as_who(
-        &self,
-        who: Option<&Identity>,
-        method: &str,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: &Value,
-    ) -> Answer {
-        let mut request = Request::builder().method(method).uri(path);
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let body = if body.is_null() {
-            Body::empty()
-        } else {
-            Body::from(body.to_string())
-        };
-        self.raw(request.body(body).expect("a request"), who).await
-    }
-
     async fn bind(&self, namespace: &str, role: &str, subject: Value) {
         let path = if namespace.is_empty() {
             format!("{RBAC}/clusterrolebindings")
@@ -494,12 +474,12 @@ async fn users_come_and_go_at_once() {
     ] {
         assert_eq!(hub.post(&path, &body).await.code, code, "{path} {body}");
     }
-    let own = person("root", &["system:masters"]);
+    let own = person("chief", &["system:masters"]);
     assert_eq!(
         hub.as_who(
             Some(&own),
             "POST",
-            &format!("{USERS}/root/revoke"),
+            &format!("{USERS}/chief/revoke"),
             &[],
             &json!({})
         )
@@ -587,11 +567,11 @@ async fn signing_requests_are_approved_and_signed() {
         401
     );
 
-    let masters = hub.post(path, &object("root", "system:masters")).await.body;
+    let masters = hub.post(path, &object("chief", "system:masters")).await.body;
     let mut approved = masters;
     approved["status"] = json!({"conditions": [{"type": "Approved", "status": "True"}]});
-    hub.put(&format!("{path}/root/approval"), &approved).await;
-    let failed = hub.get(&format!("{path}/root")).await.body;
+    hub.put(&format!("{path}/chief/approval"), &approved).await;
+    let failed = hub.get(&format!("{path}/chief")).await.body;
     assert_eq!(failed["status"]["conditions"][1]["type"], "Failed", "{failed}");
     let mut broken = object("broken", "dev");
     broken["spec"]["request"] = json!("eA==");

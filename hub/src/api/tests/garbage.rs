@@ -2,7 +2,6 @@
 
 use super::{Answer, CONFIGS, Hub};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 impl Hub {
     async fn owned(&self, path: &str, name: &str, owner: &Value, blocks: bool) -> Value {
@@ -12,18 +11,6 @@ impl Hub {
         let made = self.post(path, &object).await;
         assert_eq!(made.code, 201, "{}", made.body);
         made.body
-    }
-
-    /// Waits until an object answers with a code.
-    async fn until(&self, path: &str, code: u16) -> Answer {
-        for _ in 0..2_000 {
-            let found = self.get(path).await;
-            if found.code == code {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        panic!("{path} does not come to {code}: {}", self.get(path).await.body)
     }
 }
 
@@ -59,13 +46,9 @@ async fn dependents_go_wait_or_stay() {
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "not-there"},
         {"apiVersion": "example.io/v1", "kind": "Widget", "name": "x", "uid": "unknown"}]}});
     hub.post(CONFIGS, &elsewhere).await;
-    let kept = loop {
-        let stray = hub.until(&format!("{CONFIGS}/stray"), 200).await;
-        if stray.body["metadata"]["ownerReferences"].as_array().map(Vec::len) == Some(1) {
-            break stray;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
+    let has_one =
+        |stray: &Answer| stray.body["metadata"]["ownerReferences"].as_array().map(Vec::len) == Some(1);
+    let kept = hub.until_it(&format!("{CONFIGS}/stray"), has_one).await;
     assert_eq!(
         kept.body["metadata"]["ownerReferences"][0]["kind"], "Widget",
         "what is not known stays"
@@ -113,30 +96,21 @@ async fn a_namespace_says_what_it_waits_for() {
     let held = json!({"metadata": {"name": "held", "finalizers": ["example.com/hold"]}});
     hub.post("/api/v1/namespaces/shop/configmaps", &held).await;
     hub.delete("/api/v1/namespaces/shop", &Value::Null).await;
-    let condition = loop {
-        let namespace = hub.until("/api/v1/namespaces/shop", 200).await.body;
-        let conditions = namespace["status"]["conditions"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        let of = |kind: &str| conditions.iter().find(|c| c["type"] == kind).cloned();
-        if let (Some(remaining), Some(finalizers)) = (
-            of("NamespaceContentRemaining"),
-            of("NamespaceFinalizersRemaining"),
-        ) {
-            assert_eq!(namespace["status"]["phase"], "Terminating");
-            if finalizers["status"] == "True" {
-                break (remaining, finalizers);
-            }
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+    let condition = |namespace: &Answer, kind: &str| {
+        let conditions = namespace.body["status"]["conditions"].as_array()?.clone();
+        conditions.into_iter().find(|c| c["type"] == kind)
     };
+    let finalizers = "NamespaceFinalizersRemaining";
+    let is_held =
+        |namespace: &Answer| condition(namespace, finalizers).is_some_and(|c| c["status"] == "True");
+    let held = hub.until_it("/api/v1/namespaces/shop", is_held).await;
+    assert_eq!(held.body["status"]["phase"], "Terminating");
     assert_eq!(
-        condition.0["message"],
+        condition(&held, "NamespaceContentRemaining").expect("a condition")["message"],
         "Some resources are remaining: configmaps. has 1 resource instances"
     );
     assert_eq!(
-        condition.1["message"],
+        condition(&held, finalizers).expect("a condition")["message"],
         "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"
     );
     hub.patch(
@@ -154,14 +128,8 @@ async fn a_namespace_says_what_it_waits_for() {
     let finalize = "/api/v1/namespaces/own/finalize";
     assert_eq!(hub.put(finalize, &namespace).await.code, 200);
     hub.delete("/api/v1/namespaces/own", &Value::Null).await;
-    let waiting = loop {
-        let found = hub.until("/api/v1/namespaces/own", 200).await.body;
-        if found["spec"]["finalizers"] == json!(["example.com/mine"]) {
-            break found;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    };
-    let mut done = waiting;
+    let is_mine = |own: &Answer| own.body["spec"]["finalizers"] == json!(["example.com/mine"]);
+    let mut done = hub.until_it("/api/v1/namespaces/own", is_mine).await.body;
     done["spec"]["finalizers"] = json!([]);
     assert_eq!(hub.put(finalize, &done).await.code, 200);
     hub.until("/api/v1/namespaces/own", 404).await;

@@ -4,6 +4,7 @@ mod access;
 mod custom;
 mod garbage;
 mod lists;
+mod mutations;
 mod watches;
 mod writes;
 
@@ -19,6 +20,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A hub's API on an own store.
@@ -79,8 +81,21 @@ impl Hub {
         }
     }
 
+    /// A call of the administrator.
     pub(super) async fn call(
         &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Answer {
+        self.as_who(Some(&admin()), method, path, headers, body).await
+    }
+
+    /// A call of somebody; a body of null is none.
+    pub(super) async fn as_who(
+        &self,
+        who: Option<&Identity>,
         method: &str,
         path: &str,
         headers: &[(&str, &str)],
@@ -95,8 +110,7 @@ impl Hub {
         } else {
             Body::from(body.to_string())
         };
-        self.raw(request.body(body).expect("a request"), Some(&admin()))
-            .await
+        self.raw(request.body(body).expect("a request"), who).await
     }
 
     pub(super) async fn get(&self, path: &str) -> Answer {
@@ -120,6 +134,28 @@ impl Hub {
         let kind = format!("application/{kind}-patch+json");
         self.call("PATCH", path, &[(CONTENT_TYPE.as_str(), &kind)], body)
             .await
+    }
+
+    /// Waits until an object answers with a code.
+    pub(super) async fn until(&self, path: &str, code: u16) -> Answer {
+        self.until_it(path, |found| found.code == code).await
+    }
+
+    /// Waits until an answer is as it should be: it is asked for again whenever something was stored.
+    pub(super) async fn until_it(&self, path: &str, holds: impl Fn(&Answer) -> bool) -> Answer {
+        let mut arrivals = self.api.store.arrivals();
+        let waited = tokio::time::timeout(Duration::from_secs(60), async {
+            loop {
+                let found = self.get(path).await;
+                if holds(&found) {
+                    return found;
+                }
+                arrivals.changed().await.expect("the store is open");
+            }
+        });
+        waited
+            .await
+            .unwrap_or_else(|_| panic!("{path} does not come to it"))
     }
 
     /// Makes a ConfigMap in `default` and gives it back.

@@ -336,16 +336,19 @@ async fn the_tasks_do_all_of_it_by_themselves() {
         async move { reconciler.run().await }
     });
     hub.put(&deployments(), deployment(1, 3, "web:1")).await;
-    until(|| hub.places("web-deployment").len() == 2).await;
+    until(&store, || hub.places("web-deployment").len() == 2).await;
     hub.report("web-deployment", "a", Some(member_status(1, 2))).await;
     hub.report("web-deployment", "b", Some(member_status(1, 1))).await;
     let observed = || {
         let web = store.get(&deployments(), "shop", "web").unwrap().value();
         web["status"]["observedGeneration"] == 1
     };
-    until(observed).await;
+    until(&store, observed).await;
     hub.delete(&deployments(), "shop", "web").await;
-    until(|| hub.places("web-deployment").is_empty()).await;
-    until(|| store.get(&bindings(), "shop", "web-deployment").is_none()).await;
+    until(&store, || hub.places("web-deployment").is_empty()).await;
+    until(&store, || {
+        store.get(&bindings(), "shop", "web-deployment").is_none()
+    })
+    .await;
     running.abort();
 }

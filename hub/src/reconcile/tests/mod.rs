@@ -286,11 +286,12 @@ async fn two_to_one() -> Hub {
     hub
 }
 
-/// Waits for a state, not for a time.
-async fn until(holds: impl Fn() -> bool) {
+/// Waits for a state: it is looked at again whenever something was stored.
+async fn until(store: &Store, holds: impl Fn() -> bool) {
+    let mut arrivals = store.arrivals();
     let waited = tokio::time::timeout(Duration::from_secs(60), async {
         while !holds() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            arrivals.changed().await.expect("the store is open");
         }
     });
     waited.await.expect("the state is reached");
