@@ -20,8 +20,8 @@ use super::disk::Ingested;
 use super::faults::Faults;
 use super::network::Network;
 use super::trace::Trace;
-use words::{trace_down, trace_up};
 use mutation::Random;
+use words::{trace_down, trace_up};
 
 /// Half-open exchanges per cluster.
 const HALF_OPEN_MAX: usize = 4;
