@@ -2,12 +2,14 @@
 //! reference implementation: `&&` and `||` swallow the errors of the other side, absent keys are errors, and what has no
 //! overload says so.
 
+mod operations;
+
 use super::authorizer::{self, Authorize};
 use super::lists::Lists;
 use super::program::Program;
 use super::value::{as_optional, list, map, optional, text, weight};
 use super::{functions, macros};
-use crate::limits::{MAX_CEL_CHAIN, MAX_CEL_VALUE};
+use crate::limits::MAX_CEL_CHAIN;
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, ListExpr, LiteralValue, MapExpr, SelectExpr, StructExpr,
     operators,
@@ -15,7 +17,6 @@ use kube_cel::cel::common::ast::{
 use kube_cel::cel::objects::Key;
 use kube_cel::cel::{ExecutionError, IdedExpr, Value};
 use std::cell::RefCell;
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -453,141 +454,6 @@ impl<'m, 'p> Machine<'m, 'p> {
     fn all<'e: 'm>(&mut self, expressions: &'e [IdedExpr]) -> Result<Vec<Value>, EvalError> {
         expressions.iter().map(|e| self.eval(e)).collect()
     }
-
-    fn operator<'e: 'm>(&mut self, call: &'e CallExpr) -> Option<Outcome> {
-        let outcome = match (call.func_name.as_str(), call.args.as_slice()) {
-            (operators::CONDITIONAL, [condition, yes, no]) => match self.eval(condition) {
-                Ok(Value::Bool(true)) => self.eval(yes),
-                Ok(Value::Bool(false)) => self.eval(no),
-                Ok(_) => Err(EvalError::overload()),
-                Err(error) => Err(error),
-            },
-            (operators::LOGICAL_OR, [left, right]) => self.either(left, right, true),
-            (operators::LOGICAL_AND, [left, right]) => self.either(left, right, false),
-            (operators::LOGICAL_NOT, [one]) => self.eval(one).and_then(|value| match value {
-                Value::Bool(b) => Ok(Value::Bool(!b)),
-                _ => Err(EvalError::overload()),
-            }),
-            (operators::NOT_STRICTLY_FALSE, [one]) => match self.eval(one) {
-                Ok(Value::Bool(b)) => Ok(Value::Bool(b)),
-                _ => Ok(Value::Bool(true)),
-            },
-            (operators::NEGATE, [one]) => self.eval(one).and_then(|value| match value {
-                Value::Int(n) => n
-                    .checked_neg()
-                    .map(Value::Int)
-                    .ok_or_else(|| EvalError::new("integer overflow")),
-                Value::Float(n) => Ok(Value::Float(-n)),
-                _ => Err(EvalError::overload()),
-            }),
-            (name, [left, right]) if is_binary(name) => self.binary(name, left, right),
-            _ => return None,
-        };
-        Some(outcome)
-    }
-
-    /// `||` (`settles` is true) and `&&`: either side may settle it, whatever the other one does.
-    fn either<'e: 'm>(&mut self, left: &'e IdedExpr, right: &'e IdedExpr, settles: bool) -> Outcome {
-        let settled = |outcome: &Outcome| matches!(outcome, Ok(Value::Bool(b)) if *b == settles);
-        let left = self.eval(left);
-        if settled(&left) || matches!(&left, Err(error) if error.is_cost) {
-            return left;
-        }
-        let right = self.eval(right);
-        if settled(&right) || matches!(&right, Err(error) if error.is_cost) {
-            return right;
-        }
-        match (left, right) {
-            (Ok(Value::Bool(_)), right @ (Ok(Value::Bool(_)) | Err(_))) => right,
-            (Err(error), _) => Err(error),
-            _ => Err(EvalError::overload()),
-        }
-    }
-
-    fn binary<'e: 'm>(&mut self, name: &str, left: &'e IdedExpr, right: &'e IdedExpr) -> Outcome {
-        let left = self.eval(left)?;
-        let right = self.eval(right)?;
-        match name {
-            operators::EQUALS | operators::NOT_EQUALS => {
-                self.pay_for(&left)?;
-                let is_equal = self.equal(&left, &right);
-                Ok(Value::Bool(is_equal == (name == operators::EQUALS)))
-            }
-            operators::LESS => compared(&left, &right, |o| o == Ordering::Less),
-            operators::LESS_EQUALS => compared(&left, &right, |o| o != Ordering::Greater),
-            operators::GREATER => compared(&left, &right, |o| o == Ordering::Greater),
-            operators::GREATER_EQUALS => compared(&left, &right, |o| o != Ordering::Less),
-            operators::IN => {
-                self.pay_for(&right)?;
-                match &right {
-                    Value::List(items) => Ok(Value::Bool(items.iter().any(|item| self.equal(item, &left)))),
-                    Value::Map(members) => {
-                        let key = as_key(left)?;
-                        Ok(Value::Bool(members.get(&key).is_some()))
-                    }
-                    _ => Err(EvalError::overload()),
-                }
-            }
-            operators::INDEX => match as_optional(&left) {
-                Some(inner) => Ok(optional(inner.and_then(|value| index(value, &right).ok()))),
-                None => index(&left, &right),
-            },
-            operators::OPT_INDEX | operators::OPT_SELECT => {
-                let value = match as_optional(&left) {
-                    Some(None) => return Ok(optional(None)),
-                    Some(Some(inner)) => inner,
-                    None => &left,
-                };
-                match (value, index(value, &right)) {
-                    (Value::Map(_) | Value::List(_), found) => Ok(optional(found.ok())),
-                    _ => Err(EvalError::overload()),
-                }
-            }
-            _ => {
-                if matches!(left, Value::String(_) | Value::Bytes(_) | Value::List(_)) {
-                    self.pay_for(&left)?;
-                    self.pay_for(&right)?;
-                }
-                if name == operators::ADD
-                    && let Some(sum) = self.scope.lists.and_then(|lists| lists.sum(&left, &right))
-                {
-                    return Ok(sum);
-                }
-                self.computed(name, left, right)
-            }
-        }
-    }
-
-    fn equal(&self, left: &Value, right: &Value) -> bool {
-        match self.scope.lists {
-            Some(lists) => lists.equal(left, right),
-            None => left == right,
-        }
-    }
-
-    fn computed(&mut self, name: &str, left: Value, right: Value) -> Outcome {
-        let size = |value: &Value| match value {
-            Value::String(s) => s.len(),
-            Value::Bytes(b) => b.len(),
-            Value::List(items) => items.len(),
-            _ => 0,
-        };
-        if size(&left) + size(&right) > MAX_CEL_VALUE {
-            return Err(EvalError::cost());
-        }
-        let outcome = match (name, left, right) {
-            (operators::ADD, Value::Bytes(a), Value::Bytes(b)) => {
-                return Ok(Value::Bytes(Arc::new([a.as_slice(), b.as_slice()].concat())));
-            }
-            (operators::ADD, left, right) => left + right,
-            (operators::SUBSTRACT, left, right) => left - right,
-            (operators::MULTIPLY, left, right) => left * right,
-            (operators::DIVIDE, left, right) => left / right,
-            (operators::MODULO, left, right) => left % right,
-            _ => return Err(EvalError::overload()),
-        };
-        outcome.map_err(EvalError::from)
-    }
 }
 
 /// `map` and `filter`: the steps that only add an item to a list.
@@ -635,27 +501,6 @@ impl<'e> Growing<'e> {
     }
 }
 
-fn is_binary(name: &str) -> bool {
-    [
-        operators::ADD,
-        operators::SUBSTRACT,
-        operators::MULTIPLY,
-        operators::DIVIDE,
-        operators::MODULO,
-        operators::EQUALS,
-        operators::NOT_EQUALS,
-        operators::GREATER_EQUALS,
-        operators::LESS_EQUALS,
-        operators::GREATER,
-        operators::LESS,
-        operators::INDEX,
-        operators::OPT_INDEX,
-        operators::OPT_SELECT,
-        operators::IN,
-    ]
-    .contains(&name)
-}
-
 fn literal_value(literal: &LiteralValue) -> Value {
     match literal {
         LiteralValue::Boolean(b) => Value::Bool(*b.inner()),
@@ -695,46 +540,4 @@ fn member(value: &Value, field: &str) -> Outcome {
         }
         _ => Err(EvalError::overload()),
     }
-}
-
-pub(super) fn index(value: &Value, at: &Value) -> Outcome {
-    match value {
-        Value::List(items) => {
-            let at = match at {
-                Value::Int(n) => *n,
-                Value::UInt(n) => i64::try_from(*n).unwrap_or(i64::MAX),
-                #[expect(clippy::cast_possible_truncation, reason = "compared below")]
-                Value::Float(n) if n.fract() == 0.0 => *n as i64,
-                _ => return Err(EvalError::overload()),
-            };
-            let found = usize::try_from(at).ok().and_then(|at| items.get(at));
-            found
-                .cloned()
-                .ok_or_else(|| EvalError::new(format!("index out of bounds: {at}")))
-        }
-        Value::Map(members) => {
-            let key = as_key(at.clone())?;
-            members.get(&key).cloned().ok_or_else(|| EvalError::no_key(key))
-        }
-        _ => Err(EvalError::overload()),
-    }
-}
-
-fn compared(left: &Value, right: &Value, is: impl Fn(Ordering) -> bool) -> Outcome {
-    let order = match (left, right) {
-        (Value::Null, _) | (_, Value::Null) => None,
-        (Value::Bytes(a), Value::Bytes(b)) => Some(a.cmp(b)),
-        (
-            Value::Int(_) | Value::UInt(_) | Value::Float(_),
-            Value::Int(_) | Value::UInt(_) | Value::Float(_),
-        ) => match left.partial_cmp(right) {
-            Some(order) => Some(order),
-            // Not a number: no order holds.
-            None => return Ok(Value::Bool(false)),
-        },
-        _ => left.partial_cmp(right),
-    };
-    order
-        .map(|order| Value::Bool(is(order)))
-        .ok_or_else(EvalError::overload)
 }
