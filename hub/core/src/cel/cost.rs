@@ -425,10 +425,11 @@ impl<'e> Estimate<'e> {
             costs.push(self.cost(argument));
             arguments.push(self.node(argument));
         }
-        let target = match call.target.as_deref().filter(|_| !is_qualified) {
-            Some(target) => Some((self.cost(target), self.node(target))),
-            None => None,
-        };
+        let target = call
+            .target
+            .as_deref()
+            .filter(|_| !is_qualified)
+            .map(|target| (self.cost(target), self.node(target)));
         let (of_target, target) = target.map_or((0, None), |(cost, node)| (cost, Some(node)));
         let sum = costs.iter().fold(0_u64, |sum, cost| sum.saturating_add(*cost));
         let cost = match (name, costs.as_slice()) {
