@@ -148,6 +148,9 @@ pub struct ServeArgs {
     /// How copies leave then, if the policy does not say: `Gracefully` or `Directly`.
     #[arg(long, value_name = "MODE", default_value = "Gracefully", value_parser = purge_mode)]
     pub no_execute_taint_eviction_purge_mode: PurgeMode,
+    /// How many copies NoExecute taints drive away per second; 0: one in half an hour.
+    #[arg(long, value_name = "RATE", default_value_t = hub_core::failover::EVICTION_RATE, value_parser = rate)]
+    pub resource_eviction_rate: f64,
     /// How long an old copy may stay while it is moved away gracefully, if its policy does not say.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = crate::cli::parse_duration)]
     pub graceful_eviction_timeout: Duration,
@@ -164,6 +167,13 @@ pub struct ServeArgs {
     /// So many clusters may lose something within ten minutes. 0: any number.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     pub mass_delete_clusters: u64,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+        _ => Err("copies per second, such as 0.5".to_owned()),
+    }
 }
 
 fn purge_mode(word: &str) -> Result<PurgeMode, String> {

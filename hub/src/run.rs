@@ -175,6 +175,7 @@ impl Hub {
                 purge_mode: args.no_execute_taint_eviction_purge_mode,
                 timeout_s: i64::try_from(args.graceful_eviction_timeout.as_secs()).unwrap_or(i64::MAX),
             },
+            eviction_pause_ms: hub_core::failover::eviction_delay(args.resource_eviction_rate),
             mass_delete: hub_core::breaker::Limits {
                 entries: args.mass_delete_entries,
                 entries_percent: args.mass_delete_percent,

@@ -6,6 +6,7 @@ use std::fmt;
 
 use crate::cluster::Cluster;
 use crate::policy::{ClusterAffinity, FieldSelector, Requirement};
+use crate::schedule::Unmet;
 
 /// The part of an affinity that a cluster does not satisfy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +98,37 @@ impl<'a> Matcher<'a> {
         }
     }
 
+    /// The requirement on labels or fields because of which [`Matcher::check`] refuses the cluster; `None`: it does not, or
+    /// not because of one.
+    pub fn unmet(&self, cluster: &Cluster) -> Option<Unmet> {
+        match self.check(cluster) {
+            Err(Mismatch::Labels) => {
+                let labels = self
+                    .affinity
+                    .label_selector
+                    .as_ref()
+                    .filter(|_| self.labels_are_valid)?;
+                let part = labels.unheld(&cluster.labels)?;
+                let found = cluster.labels.get(part.key()).map(String::as_str);
+                Some(Unmet::label(&part, found))
+            }
+            Err(Mismatch::Field(_)) => {
+                let part = unheld_field(cluster, self.affinity.field_selector.as_ref()?)?;
+                let had = match part.key.as_str() {
+                    "zone" => cluster.zones.clone(),
+                    key => field_of(cluster, key).map(str::to_owned).into_iter().collect(),
+                };
+                Some(Unmet::expression("field", part, had))
+            }
+            _ => None,
+        }
+    }
+
+    /// The clusters that it names.
+    pub fn named(&self) -> &'a [String] {
+        &self.affinity.cluster_names
+    }
+
     /// [`Matcher::check`] as a yes or no. Of clusters that selectors cannot tell apart, one is looked at.
     pub fn matches(&self, cluster: &Cluster) -> bool {
         let affinity = self.affinity;
@@ -130,17 +162,21 @@ pub fn matches(cluster: &Cluster, affinity: &ClusterAffinity) -> bool {
 }
 
 fn check_fields(cluster: &Cluster, selector: &FieldSelector) -> Result<(), Mismatch> {
-    for requirement in &selector.match_expressions {
-        let holds = if requirement.key == "zone" {
-            zones_match(&cluster.zones, requirement)
-        } else {
-            requirement.matches(field_of(cluster, &requirement.key))
-        };
-        if !holds {
-            return Err(Mismatch::Field(requirement.key.clone()));
-        }
+    match unheld_field(cluster, selector) {
+        Some(requirement) => Err(Mismatch::Field(requirement.key.clone())),
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// The first requirement on fields that does not hold.
+fn unheld_field<'s>(cluster: &Cluster, selector: &'s FieldSelector) -> Option<&'s Requirement> {
+    selector.match_expressions.iter().find(|requirement| {
+        if requirement.key == "zone" {
+            !zones_match(&cluster.zones, requirement)
+        } else {
+            !requirement.matches(field_of(cluster, &requirement.key))
+        }
+    })
 }
 
 /// The value of a field of a cluster that an expression can name, other than zones. What is unknown is absent, not empty.

@@ -1,18 +1,18 @@
 //! `pinnace why KIND/NAME`: facts in, an ordered explanation out.
 //!
-//! Every target has one state with a stable reason code, a message and an age; the worst come first. The same
-//! structure goes over the wire as JSON and is printed as lines.
+//! Every target has one state with a stable reason code, a message and an age; the worst come first. How clusters were
+//! judged is what the planner wrote down while it decided.
 
-mod considered;
+mod judged;
+mod state;
 
-use serde::{Deserialize, Serialize};
-use shared::reason::{Code, Reason};
+use shared::reason::Code;
 
-pub use considered::{Unit, considered};
+pub use judged::{GroupVerdict, PolicyVerdict, Unit, Verdict, groups, lines, occasion, verdicts};
+pub use state::{ClusterState, ReportFacts, TargetFacts, sort, state};
 
 /// Everything known about one template.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     /// API version of the template.
     pub api_version: String,
@@ -27,32 +27,32 @@ pub struct Explanation {
     /// Who decides where it goes.
     pub claim: Claim,
     /// Name of the binding, once there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binding: Option<String>,
     /// What holds for the template as a whole, such as a failed override.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<Note>,
+    /// Policies in reach, and why each holds it or not.
+    pub policies: Vec<PolicyVerdict>,
+    /// Affinity groups: which one is used, and why others are not.
+    pub groups: Vec<GroupVerdict>,
+    /// How every cluster was judged, by name; empty if no policy holds it.
+    pub placement: Vec<Verdict>,
     /// One per target cluster, and one per cluster from which it is being removed.
     pub clusters: Vec<ClusterState>,
 }
 
 /// Who decides where a template goes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "by")]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Claim {
     /// A policy claimed it.
-    #[serde(rename_all = "camelCase")]
     Policy {
         /// `PropagationPolicy prod/web` or `ClusterPropagationPolicy web`.
         policy: String,
         /// Why this one, in words.
         why: String,
-        /// Others that match too and lost.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        /// Others that match too and lost, or that held it, with the rule that decided.
         others: Vec<String>,
     },
     /// It is a policy itself.
-    #[serde(rename_all = "camelCase")]
     Holds {
         /// What it holds, sorted.
         objects: Vec<String>,
@@ -67,294 +67,14 @@ pub enum Claim {
 }
 
 /// A reason with its message.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Note {
     /// Stable code.
     pub reason: Code,
+    /// The cluster it is about, if it is about one.
+    pub cluster: Option<String>,
     /// For people.
     pub message: String,
-}
-
-/// What is known about the copy in one cluster.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterState {
-    /// Name of the cluster.
-    pub cluster: String,
-    /// Replicas assigned; `None` for what has none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<i64>,
-    /// Stable code of the state.
-    pub reason: Code,
-    /// For people.
-    pub message: String,
-    /// Age of this knowledge in seconds; `None`: nothing was ever heard.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub age_s: Option<u64>,
-    /// The true age may be higher: the agent rebooted in between.
-    #[serde(default)]
-    pub age_is_lower_bound: bool,
-    /// Sequence of the newest set made for the cluster.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offered: Option<u64>,
-    /// Sequence the cluster has accepted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub acknowledged: Option<u64>,
-    /// Health of the copy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub health: Option<String>,
-    /// Being removed from this cluster.
-    #[serde(default)]
-    pub leaving: bool,
-}
-
-/// What the hub knows of one target, before it is put into words.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TargetFacts {
-    /// Name of the cluster.
-    pub cluster: String,
-    /// Replicas assigned.
-    pub replicas: Option<i64>,
-    /// The cluster is enrolled (an agent has joined under its name).
-    pub enrolled: bool,
-    /// The hub knows less than the agent; nothing is shipped.
-    pub hub_behind: bool,
-    /// Its enrolment was revoked.
-    pub revoked: bool,
-    /// Seconds of silence, 0 when not silent.
-    pub silent_s: u64,
-    /// Nothing was heard since the hub started, so the silence is counted from there.
-    pub unheard: bool,
-    /// The newest set contains this content (it was adopted).
-    pub adopted: bool,
-    /// Sequence of the newest set.
-    pub offered: Option<u64>,
-    /// Sequence the cluster has accepted.
-    pub acknowledged: Option<u64>,
-    /// Dispatch to it is suspended.
-    pub suspended: bool,
-    /// The target is a tombstone: the copy is to go.
-    pub leaving: bool,
-    /// What the cluster reported last about this object.
-    pub report: Option<ReportFacts>,
-}
-
-/// What a cluster reported last about one object.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReportFacts {
-    /// It is about the newest content.
-    pub current: bool,
-    /// The copy is applied.
-    pub applied: bool,
-    /// Its reason.
-    pub reason: Code,
-    /// Its message.
-    pub message: String,
-    /// Health word, if judged.
-    pub health: Option<String>,
-    /// Age in seconds.
-    pub age_s: u64,
-    /// The age is a lower bound.
-    pub age_is_lower_bound: bool,
-}
-
-/// The state of one target. What blocks everything after it is named first: a hub that went back, then
-/// silence, then suspension, then the way down, then the report.
-pub fn state(facts: &TargetFacts) -> ClusterState {
-    let (reason, message) = worded(facts);
-    let report = facts.report.as_ref();
-    ClusterState {
-        cluster: facts.cluster.clone(),
-        replicas: facts.replicas,
-        reason,
-        message,
-        age_s: report.map(|report| report.age_s),
-        age_is_lower_bound: report.is_some_and(|report| report.age_is_lower_bound),
-        offered: facts.offered,
-        acknowledged: facts.acknowledged,
-        health: report.and_then(|report| report.health.clone()),
-        leaving: facts.leaving,
-    }
-}
-
-fn worded(facts: &TargetFacts) -> (Code, String) {
-    let say = |reason: Reason, message: String| (Code::from(reason), message);
-    if !facts.enrolled {
-        return say(
-            Reason::AwaitingCluster,
-            "no agent has joined under this name yet".to_owned(),
-        );
-    }
-    if facts.revoked {
-        let name = &facts.cluster;
-        return say(
-            Reason::Revoked,
-            format!(
-                "its enrolment was revoked: what it holds stays there and follows nothing more; `pinnace cluster remove \
-                 {name}` takes it off the hub, `pinnace cluster replace {name}` lets another agent take its place"
-            ),
-        );
-    }
-    if facts.hub_behind {
-        let hint = format!("pinnace cluster reconcile {} --push-hub", facts.cluster);
-        return say(
-            Reason::HubBehind,
-            format!(
-                "the cluster holds newer sets than this hub knows, nothing is sent; decide with `{hint}`"
-            ),
-        );
-    }
-    let behind = facts.acknowledged < facts.offered;
-    let current = facts.report.as_ref().filter(|report| report.current);
-    if facts.silent_s > 0 {
-        let last = match &facts.report {
-            Some(report) => format!("it last said {}: {}", report.reason, said(report)),
-            None => "it never reported this object".to_owned(),
-        };
-        return say(
-            Reason::Silent,
-            match facts.unheard {
-                true => format!(
-                    "not heard since the hub started {} ago; {last}",
-                    duration(facts.silent_s)
-                ),
-                false => format!("silent for {}; {last}", duration(facts.silent_s)),
-            },
-        );
-    }
-    if facts.suspended && current.is_none() {
-        return say(
-            Reason::Suspended,
-            "dispatch to this cluster is suspended".to_owned(),
-        );
-    }
-    if facts.leaving {
-        let message = if behind {
-            "the order to remove it is on its way"
-        } else {
-            "being removed"
-        };
-        return match &facts.report {
-            Some(report) if !report.applied => (report.reason.clone(), said(report)),
-            _ => say(Reason::AwaitingCluster, message.to_owned()),
-        };
-    }
-    if !facts.adopted {
-        return say(
-            Reason::Pending,
-            "planned, not yet in the cluster's set".to_owned(),
-        );
-    }
-    match current {
-        Some(report) => (report.reason.clone(), said(report)),
-        None if behind => say(
-            Reason::AwaitingCluster,
-            format!(
-                "set {} is on its way, the cluster holds {}",
-                number(facts.offered),
-                number(facts.acknowledged)
-            ),
-        ),
-        None => say(
-            Reason::Pending,
-            "accepted by the cluster, not reported yet".to_owned(),
-        ),
-    }
-}
-
-fn said(report: &ReportFacts) -> String {
-    if !report.message.is_empty() {
-        return report.message.clone();
-    }
-    let health = report.health.as_deref().unwrap_or("Unknown");
-    if report.applied {
-        format!("applied, health {health}")
-    } else {
-        "not applied".to_owned()
-    }
-}
-
-fn number(sequence: Option<u64>) -> String {
-    sequence.map_or_else(|| "none".to_owned(), |sequence| sequence.to_string())
-}
-
-/// Worst first: not applied before applied and unhealthy before the rest, then by cluster name.
-pub fn sort(states: &mut [ClusterState]) {
-    let rank = |state: &ClusterState| match state.reason.known() {
-        Some(Reason::Applied | Reason::Healthy) => 2,
-        Some(Reason::Unhealthy | Reason::UnknownHealth) => 1,
-        _ => 0,
-    };
-    states.sort_by(|a, b| rank(a).cmp(&rank(b)).then_with(|| a.cluster.cmp(&b.cluster)));
-}
-
-/// The explanation as lines for a terminal.
-pub fn lines(explanation: &Explanation) -> Vec<String> {
-    let mut lines = Vec::new();
-    let place = if explanation.namespace.is_empty() {
-        String::new()
-    } else {
-        format!("{}/", explanation.namespace)
-    };
-    lines.push(format!(
-        "{} {place}{} (generation {})",
-        explanation.kind, explanation.name, explanation.generation
-    ));
-    match &explanation.claim {
-        Claim::Policy { policy, why, others } => {
-            lines.push(format!("  policy   {policy}: {why}"));
-            for other in others {
-                lines.push(format!("           also matches: {other}"));
-            }
-        }
-        Claim::Holds { objects } => {
-            lines.push(format!("  holds    {} objects", objects.len()));
-            for object in objects {
-                lines.push(format!("           {object}"));
-            }
-        }
-        Claim::Nobody { reason, message } => lines.push(format!("  policy   none ({reason}): {message}")),
-    }
-    if let Some(binding) = &explanation.binding {
-        lines.push(format!("  binding  {binding}"));
-    }
-    for note in &explanation.notes {
-        lines.push(format!("  note     {}: {}", note.reason, note.message));
-    }
-    for state in &explanation.clusters {
-        lines.push(cluster_line(state));
-    }
-    if explanation.clusters.is_empty() {
-        lines.push("  no target cluster".to_owned());
-    }
-    lines
-}
-
-fn cluster_line(state: &ClusterState) -> String {
-    let mut line = format!("  cluster  {}", state.cluster);
-    if let Some(replicas) = state.replicas {
-        line.push_str(&format!(" replicas={replicas}"));
-    }
-    if state.offered.is_some() {
-        line.push_str(&format!(
-            " set={}/{}",
-            number(state.acknowledged),
-            number(state.offered)
-        ));
-    }
-    if let Some(health) = &state.health {
-        line.push_str(&format!(" health={health}"));
-    }
-    if state.leaving {
-        line.push_str(" leaving");
-    }
-    line.push_str(&format!(" {}: {}", state.reason, state.message));
-    match state.age_s {
-        Some(age) if state.age_is_lower_bound => line.push_str(&format!(" (≥ {} ago)", duration(age))),
-        Some(age) => line.push_str(&format!(" ({} ago)", duration(age))),
-        None => {}
-    }
-    line
 }
 
 /// Seconds in the short form kubectl uses.
@@ -364,178 +84,5 @@ pub fn duration(seconds: u64) -> String {
         120..=7_199 => format!("{}m", seconds / 60),
         7_200..=172_799 => format!("{}h", seconds / 3600),
         _ => format!("{}d", seconds / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn facts() -> TargetFacts {
-        TargetFacts {
-            cluster: "shop-1".to_owned(),
-            replicas: Some(2),
-            enrolled: true,
-            hub_behind: false,
-            revoked: false,
-            silent_s: 0,
-            unheard: false,
-            adopted: true,
-            offered: Some(7),
-            acknowledged: Some(7),
-            suspended: false,
-            leaving: false,
-            report: None,
-        }
-    }
-
-    fn report(reason: Reason) -> ReportFacts {
-        ReportFacts {
-            current: true,
-            applied: true,
-            reason: reason.into(),
-            message: String::new(),
-            health: Some("Healthy".to_owned()),
-            age_s: 5,
-            age_is_lower_bound: false,
-        }
-    }
-
-    #[test]
-    fn what_blocks_first_is_named() {
-        let reason = |facts: &TargetFacts| state(facts).reason.known();
-        let applied = TargetFacts {
-            report: Some(report(Reason::Applied)),
-            ..facts()
-        };
-        assert_eq!(reason(&applied), Some(Reason::Applied));
-        assert_eq!(
-            reason(&TargetFacts {
-                silent_s: 9,
-                ..applied.clone()
-            }),
-            Some(Reason::Silent)
-        );
-        assert_eq!(
-            reason(&TargetFacts {
-                silent_s: 9,
-                revoked: true,
-                ..applied.clone()
-            }),
-            Some(Reason::Revoked)
-        );
-        assert_eq!(
-            reason(&TargetFacts {
-                silent_s: 9,
-                hub_behind: true,
-                ..applied.clone()
-            }),
-            Some(Reason::HubBehind)
-        );
-        assert_eq!(
-            reason(&TargetFacts {
-                enrolled: false,
-                ..applied
-            }),
-            Some(Reason::AwaitingCluster)
-        );
-        assert_eq!(reason(&facts()), Some(Reason::Pending));
-        assert_eq!(
-            reason(&TargetFacts {
-                acknowledged: Some(6),
-                ..facts()
-            }),
-            Some(Reason::AwaitingCluster)
-        );
-        assert_eq!(
-            reason(&TargetFacts {
-                adopted: false,
-                ..facts()
-            }),
-            Some(Reason::Pending)
-        );
-        assert_eq!(
-            reason(&TargetFacts {
-                suspended: true,
-                ..facts()
-            }),
-            Some(Reason::Suspended)
-        );
-    }
-
-    #[test]
-    fn a_silence_that_is_as_old_as_the_hub_says_so() {
-        let unheard = TargetFacts {
-            silent_s: 240,
-            unheard: true,
-            ..facts()
-        };
-        let got = state(&unheard).message;
-        assert!(
-            got.starts_with("not heard since the hub started 4m ago; "),
-            "{got}"
-        );
-    }
-
-    #[test]
-    fn an_old_report_does_not_speak_for_new_content() {
-        let old = ReportFacts {
-            current: false,
-            ..report(Reason::Applied)
-        };
-        let facts = TargetFacts {
-            acknowledged: Some(6),
-            report: Some(old),
-            ..facts()
-        };
-        let got = state(&facts);
-        assert_eq!(got.reason.known(), Some(Reason::AwaitingCluster));
-        assert_eq!(got.message, "set 7 is on its way, the cluster holds 6");
-    }
-
-    #[test]
-    fn lines_name_policy_cluster_and_state() {
-        let mut clusters = vec![
-            state(&TargetFacts {
-                report: Some(report(Reason::Applied)),
-                ..facts()
-            }),
-            state(&TargetFacts {
-                cluster: "shop-2".to_owned(),
-                silent_s: 7_300,
-                acknowledged: None,
-                ..facts()
-            }),
-        ];
-        sort(&mut clusters);
-        let explanation = Explanation {
-            api_version: "apps/v1".to_owned(),
-            kind: "Deployment".to_owned(),
-            namespace: "prod".to_owned(),
-            name: "web".to_owned(),
-            generation: 3,
-            claim: Claim::Policy {
-                policy: "PropagationPolicy prod/web".to_owned(),
-                why: "it names the object".to_owned(),
-                others: vec!["ClusterPropagationPolicy all".to_owned()],
-            },
-            binding: Some("web-deployment".to_owned()),
-            notes: Vec::new(),
-            clusters,
-        };
-        let want = [
-            "Deployment prod/web (generation 3)",
-            "  policy   PropagationPolicy prod/web: it names the object",
-            "           also matches: ClusterPropagationPolicy all",
-            "  binding  web-deployment",
-            "  cluster  shop-2 replicas=2 set=none/7 Silent: silent for 2h; it never reported this object",
-            "  cluster  shop-1 replicas=2 set=7/7 health=Healthy Applied: applied, health Healthy (5s ago)",
-        ];
-        assert_eq!(lines(&explanation), want);
-        let json = serde_json::to_value(&explanation).expect("plain data");
-        assert_eq!(
-            serde_json::from_value::<Explanation>(json).expect("the same shape"),
-            explanation
-        );
     }
 }

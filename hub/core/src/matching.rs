@@ -6,7 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::policy::{AnyPropagationPolicy, PolicyRef, ResourceSelector};
+use crate::policy::{AnyPropagationPolicy, PolicyRef, ResourceSelector, Unheld};
+use crate::schedule::Unmet;
 
 /// An object that policies may select.
 #[derive(Clone, Copy, Debug)]
@@ -34,20 +35,83 @@ pub enum Fit {
     Name,
 }
 
+impl Fit {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Kind => "with its whole kind",
+            Self::Labels => "by its labels",
+            Self::Name => "by its name",
+        }
+    }
+}
+
 /// How a selector fits an object; `None`: not at all. If the selector has a name, its labels are not looked at.
 pub fn fit(selector: &ResourceSelector, subject: &Subject<'_>) -> Option<Fit> {
-    if selector.api_version != subject.api_version
-        || selector.kind != subject.kind
-        || !(selector.namespace.is_empty() || selector.namespace == subject.namespace)
-    {
-        return None;
+    judge(selector, subject).ok()
+}
+
+/// Why a selector does not fit an object; the later, the closer it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit<'s> {
+    /// It selects another kind, or another version of it.
+    Kind(&'s str, &'s str),
+    /// It selects in another namespace.
+    Namespace(&'s str),
+    /// It names another object.
+    Name(&'s str),
+    /// Its label selector is invalid, and so matches nothing.
+    Invalid,
+    /// A label is not as it has to be.
+    Label(Unheld<'s>),
+}
+
+impl Misfit<'_> {
+    fn closeness(&self) -> u8 {
+        match self {
+            Self::Kind(..) => 0,
+            Self::Namespace(_) => 1,
+            Self::Name(_) => 2,
+            Self::Invalid | Self::Label(_) => 3,
+        }
+    }
+
+    /// In words.
+    pub fn words(&self, subject: &Subject<'_>) -> String {
+        match self {
+            Self::Kind(version, kind) => format!("it selects {version} {kind}"),
+            Self::Namespace(namespace) => format!("it selects in the namespace {namespace}"),
+            Self::Name(name) => format!("it selects the {} {name}", subject.kind),
+            Self::Invalid => "its label selector is invalid and matches nothing".to_owned(),
+            Self::Label(part) => {
+                let found = subject.labels.get(part.key()).map(String::as_str);
+                Unmet::label(part, found).to_string()
+            }
+        }
+    }
+}
+
+/// How a selector fits an object.
+///
+/// # Errors
+/// The first thing that does not.
+pub fn judge<'s>(selector: &'s ResourceSelector, subject: &Subject<'_>) -> Result<Fit, Misfit<'s>> {
+    if selector.api_version != subject.api_version || selector.kind != subject.kind {
+        return Err(Misfit::Kind(&selector.api_version, &selector.kind));
+    }
+    if !(selector.namespace.is_empty() || selector.namespace == subject.namespace) {
+        return Err(Misfit::Namespace(&selector.namespace));
     }
     if !selector.name.is_empty() {
-        return (selector.name == subject.name).then_some(Fit::Name);
+        let named = selector.name == subject.name;
+        return named.then_some(Fit::Name).ok_or(Misfit::Name(&selector.name));
     }
     match &selector.label_selector {
-        None => Some(Fit::Kind),
-        Some(labels) => labels.matches(subject.labels).then_some(Fit::Labels),
+        None => Ok(Fit::Kind),
+        Some(labels) if labels.check().is_err() => Err(Misfit::Invalid),
+        Some(labels) => labels
+            .unheld(subject.labels)
+            .map_or(Ok(Fit::Labels), |part| Err(Misfit::Label(part))),
     }
 }
 
@@ -284,6 +348,76 @@ pub fn decide<'a>(index: &'a PolicyIndex, subject: &Subject<'a>, held: Option<&C
     }
     passed.sort_by(|a, b| a.policy.cmp(&b.policy));
     Decision { holder, passed }
+}
+
+/// A policy in reach of an object, and what it has to do with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surveyed {
+    /// The policy.
+    pub policy: PolicyRef,
+    /// Does it hold the object?
+    pub holds: bool,
+    /// Does it select the kind at all?
+    pub selects_kind: bool,
+    /// Why it holds the object, or why not, in words.
+    pub why: String,
+}
+
+/// What every policy in reach (of the object's namespace, and cluster-scoped ones) has to do with the object, given who
+/// holds it. Those that held it and are gone are among them. Sorted by policy.
+pub fn survey(index: &PolicyIndex, subject: &Subject<'_>, decision: &Decision<'_>) -> Vec<Surveyed> {
+    let namespace = subject.namespace;
+    let in_reach = |policy: &&AnyPropagationPolicy| {
+        policy.reference.is_cluster_scoped() || policy.reference.namespace == namespace
+    };
+    let passed = |reference: &PolicyRef| decision.passed.iter().find(|one| one.policy == *reference);
+    let mut all: Vec<Surveyed> = index
+        .all()
+        .iter()
+        .filter(in_reach)
+        .map(|policy| surveyed(policy, subject, decision, passed(&policy.reference)))
+        .collect();
+    let gone = decision
+        .passed
+        .iter()
+        .filter(|one| index.get(&one.policy).is_none());
+    all.extend(gone.map(|one| Surveyed {
+        policy: one.policy.clone(),
+        holds: false,
+        selects_kind: true,
+        why: one.why.words().to_owned(),
+    }));
+    all.sort_by(|a, b| a.policy.cmp(&b.policy));
+    all
+}
+
+fn surveyed(
+    policy: &AnyPropagationPolicy,
+    subject: &Subject<'_>,
+    decision: &Decision<'_>,
+    passed: Option<&Passed>,
+) -> Surveyed {
+    let selectors = &policy.spec.resource_selectors;
+    let holds = decision
+        .holder
+        .is_some_and(|holder| holder.reference == policy.reference);
+    let misfits = selectors.iter().filter_map(|one| judge(one, subject).err());
+    let closest = misfits.max_by_key(Misfit::closeness);
+    let fit = best_fit(selectors, subject);
+    let why = match (holds, fit, passed, closest) {
+        (true, Some(fit), ..) => format!("it selects the object {}", fit.words()),
+        (true, None, ..) => "it holds the object".to_owned(),
+        (false, None, _, Some(misfit)) => misfit.words(subject),
+        (false, _, Some(passed), _) => passed.why.words().to_owned(),
+        (false, ..) if policy.deleting => "it is being deleted".to_owned(),
+        (false, ..) => "it selects nothing".to_owned(),
+    };
+    Surveyed {
+        policy: policy.reference.clone(),
+        holds,
+        selects_kind: fit.is_some() || closest.is_some_and(|misfit| misfit.closeness() > 0),
+        why,
+    }
 }
 
 fn first_match<'a>(index: &'a PolicyIndex, subject: &Subject<'a>) -> Option<&'a AnyPropagationPolicy> {

@@ -8,6 +8,7 @@ mod print;
 mod taints;
 mod token;
 mod user;
+mod why;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -66,6 +67,16 @@ struct WhyArgs {
     /// Only what concerns this cluster.
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
+    /// `json`: for programs.
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
+}
+
+/// How to print, other than for people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Output {
+    /// As JSON.
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -78,6 +89,9 @@ struct RenderArgs {
     /// Namespace; the one of the kubeconfig's context if not given.
     #[arg(short, long)]
     namespace: Option<String>,
+    /// `json`: for programs.
+    #[arg(short, long, value_enum)]
+    output: Option<Output>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -176,20 +190,31 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
             let namespace = args.namespace.as_deref().unwrap_or(hub.namespace());
             let path = format!("explanations/{kind}/{namespace}/{name}");
             let mut explanation: Explanation = hub.get(&path).await?;
-            if let Some(only) = &args.cluster {
-                explanation.clusters.retain(|state| state.cluster == *only);
-                explanation.placement.retain(|verdict| verdict.cluster == *only);
+            if let Some(cluster) = &args.cluster {
+                why::only(&mut explanation, cluster);
             }
-            print!("{}", print::explanation(&explanation));
+            match args.output {
+                Some(Output::Json) => print_json(&explanation)?,
+                None => print!("{}", why::text(&explanation)),
+            }
         }
         Command::Render(args) => {
             let rendering = rendering(&hub, args).await?;
             let Some(wanted) = &rendering.wanted else {
                 anyhow::bail!("{}: {}", rendering.object, rendering.problem.unwrap_or_default());
             };
-            print!("{}", print::yaml(wanted)?);
+            match args.output {
+                Some(Output::Json) => print_json(wanted)?,
+                None => print!("{}", print::yaml(wanted)?),
+            }
         }
-        Command::Diff(args) => print!("{}", print::diff(&rendering(&hub, args).await?)),
+        Command::Diff(args) => {
+            let rendering = rendering(&hub, args).await?;
+            match args.output {
+                Some(Output::Json) => print_json(&rendering)?,
+                None => print!("{}", print::diff(&rendering)),
+            }
+        }
         Command::Cluster(ClusterCommand::Taint {
             name,
             taints,
@@ -248,6 +273,11 @@ async fn dispatch(cli: &Cli) -> anyhow::Result<()> {
         }
         Command::User(command) => user::run(&hub, command).await?,
     }
+    Ok(())
+}
+
+fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    println!("{}", serde_json::to_string_pretty(value)?);
     Ok(())
 }
 
@@ -349,7 +379,8 @@ mod tests {
             "pinnace token revoke --cluster shop",
             "pinnace why deploy/web -n prod --kubeconfig f",
             "pinnace cluster list",
-            "pinnace why deploy/web --cluster shop",
+            "pinnace why deploy/web --cluster shop -o json",
+            "pinnace render deploy/web --cluster shop -o json",
             "pinnace render deploy/web --cluster shop -n prod",
             "pinnace diff deploy/web --cluster shop",
             "pinnace cluster taint shop a=b:NoSchedule c- --overwrite",

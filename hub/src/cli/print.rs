@@ -1,4 +1,4 @@
-//! Text for people.
+//! Text for people, but for explanations.
 
 use std::fmt::Write;
 
@@ -6,75 +6,7 @@ use serde_json::Value;
 use shared::time::UnixSeconds;
 
 use super::difference::difference;
-use crate::fleet::wire::{Explanation, HeldChanges, OpenTokens, ReconcilePreview, Rendering, Verdict};
-
-/// What `pinnace why` prints.
-pub(super) fn explanation(explanation: &Explanation) -> String {
-    let mut out = format!("{}\n", explanation.object);
-    for decision in &explanation.decisions {
-        line(
-            &mut out,
-            format_args!("  {}: {}", decision.reason, decision.message),
-        );
-    }
-    let mut rows = vec![
-        ["CLUSTER", "STATE", "REASON", "AGE", "MESSAGE"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
-    for cluster in &explanation.clusters {
-        let age = cluster.age_seconds.map_or_else(|| "never".to_owned(), age);
-        let bound = if cluster.at_least { "≥" } else { "" };
-        rows.push(vec![
-            cluster.cluster.clone(),
-            cluster.state.clone(),
-            cluster.reason.clone(),
-            format!("{bound}{age}"),
-            cluster.message.replace('\n', " "),
-        ]);
-    }
-    if rows.len() > 1 {
-        out.push_str(&table(&rows));
-    }
-    if !explanation.placement.is_empty() {
-        line(
-            &mut out,
-            format_args!("How the clusters were judged, as of the age given:"),
-        );
-        for verdict in &explanation.placement {
-            line(
-                &mut out,
-                format_args!("  {}: {}", verdict.cluster, judged(verdict)),
-            );
-        }
-    }
-    out
-}
-
-/// Filter, score, estimate and division of one cluster in words.
-fn judged(verdict: &Verdict) -> String {
-    let known = verdict.age_seconds.map_or_else(
-        || "it never reported".to_owned(),
-        |seconds| format!("heard {} ago", age(seconds)),
-    );
-    let share = match verdict.share {
-        Some(0) => "chosen".to_owned(),
-        Some(replicas) => format!("gets {replicas} replicas"),
-        None => "gets nothing".to_owned(),
-    };
-    match &verdict.refusal {
-        Some(refusal) => format!("refused by a filter: {refusal} ({known}); {share}"),
-        None => {
-            let held = verdict
-                .held
-                .map_or(String::new(), |held| format!(", holds {held}"));
-            format!(
-                "passed the filters, score {}, room for {} more{held} ({known}); {share}",
-                verdict.score, verdict.room
-            )
-        }
-    }
-}
+use crate::fleet::wire::{HeldChanges, OpenTokens, ReconcilePreview, Rendering};
 
 /// A manifest as people read it.
 ///
@@ -246,7 +178,7 @@ fn text(value: &Value) -> String {
 }
 
 /// `5s`, `3m`, `2h`, `9d`, as kubectl shortens them.
-fn age(seconds: i64) -> String {
+pub(super) fn age(seconds: i64) -> String {
     match seconds.max(0) {
         s @ 0..=119 => format!("{s}s"),
         s @ 120..=7_199 => format!("{}m", s / 60),
@@ -256,7 +188,7 @@ fn age(seconds: i64) -> String {
 }
 
 /// Columns padded to their widest cell, three spaces between them.
-fn table(rows: &[Vec<String>]) -> String {
+pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         rows.iter()
@@ -278,7 +210,7 @@ fn table(rows: &[Vec<String>]) -> String {
     out
 }
 
-fn line(out: &mut String, arguments: std::fmt::Arguments<'_>) {
+pub(super) fn line(out: &mut String, arguments: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
     let _infallible = writeln!(out, "{arguments}");
 }
@@ -315,62 +247,6 @@ mod tests {
 
     use super::*;
     use crate::fleet::wire::OpenToken;
-    use crate::fleet::wire::{ClusterState, Decision};
-
-    #[test]
-    fn an_explanation_reads_from_general_to_particular() {
-        let state = |cluster: &str, age_seconds, at_least| ClusterState {
-            cluster: cluster.to_owned(),
-            state: "Applied".to_owned(),
-            reason: "Applied".to_owned(),
-            message: String::new(),
-            age_seconds,
-            at_least,
-        };
-        let text = explanation(&Explanation {
-            object: "Deployment.apps prod/web".to_owned(),
-            decisions: vec![Decision {
-                reason: "PolicyMatched".to_owned(),
-                message: "web-policy".to_owned(),
-            }],
-            clusters: vec![
-                state("a", Some(150), false),
-                state("shop-1", Some(7_300), true),
-                state("b", None, false),
-            ],
-            placement: vec![
-                Verdict {
-                    cluster: "a".to_owned(),
-                    refusal: None,
-                    score: 100,
-                    room: 7,
-                    held: Some(2),
-                    share: Some(3),
-                    age_seconds: Some(30),
-                },
-                Verdict {
-                    cluster: "b".to_owned(),
-                    refusal: Some("it has a taint".to_owned()),
-                    score: 0,
-                    room: 0,
-                    held: None,
-                    share: None,
-                    age_seconds: None,
-                },
-            ],
-        });
-        assert_eq!(
-            text,
-            "Deployment.apps prod/web\n  PolicyMatched: web-policy\n\
-             CLUSTER   STATE     REASON    AGE     MESSAGE\n\
-             a         Applied   Applied   2m\n\
-             shop-1    Applied   Applied   ≥2h\n\
-             b         Applied   Applied   never\n\
-             How the clusters were judged, as of the age given:\n  \
-             a: passed the filters, score 100, room for 7 more, holds 2 (heard 30s ago); gets 3 replicas\n  \
-             b: refused by a filter: it has a taint (it never reported); gets nothing\n"
-        );
-    }
 
     #[test]
     fn what_goes_is_said_before() {

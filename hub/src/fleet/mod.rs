@@ -29,9 +29,7 @@ use crate::clock;
 use crate::courier::Courier;
 use crate::enroll::{self, TokenError, TokenRequest};
 use crate::metrics::CONTENT_TYPE;
-use crate::reconcile::{
-    ExplainError, Reconciler, explain, explain_gone, explains_itself, rendering, verdicts,
-};
+use crate::reconcile::{ExplainError, Reconciler, explain, explain_gone, rendering};
 use crate::store::Store;
 use crate::store::fleet::Terms;
 use kinds::Candidate;
@@ -196,12 +194,7 @@ async fn explain_object(
             }
             explained => explained?,
         };
-        let mut told: wire::Explanation = explained.into();
-        told.placement = match explains_itself(resource) {
-            true => Vec::new(),
-            false => verdicts(&fleet.reconciler, resource, namespace, &name)?,
-        };
-        Ok(Json(told))
+        Ok(Json(explained.into()))
     })
 }
 

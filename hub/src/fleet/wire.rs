@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use hub_core::explain::{GroupVerdict, PolicyVerdict, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// `apiVersion` of every body.
@@ -175,33 +176,15 @@ pub struct Explanation {
     pub decisions: Vec<Decision>,
     /// Each cluster that is, was or will be a target, by name.
     pub clusters: Vec<ClusterState>,
-    /// What filters, score and estimate say about every cluster now, by name; empty if no policy holds the object.
+    /// Policies of the namespace and cluster-scoped ones, and what each has to do with the object.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PolicyVerdict>,
+    /// Affinity groups in their order, or the only attempt: why each was used or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupVerdict>,
+    /// Filter, score, estimate and division of every cluster, by name; empty if no policy holds the object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub placement: Vec<Verdict>,
-}
-
-/// How one cluster was judged for an object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Verdict {
-    /// The cluster.
-    pub cluster: String,
-    /// Why a filter refused it, in words; absent: it is a candidate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub refusal: Option<String>,
-    /// 100 if it holds the object already.
-    pub score: i64,
-    /// Replicas that still fit.
-    pub room: i64,
-    /// Replicas it holds by the last decision.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held: Option<i64>,
-    /// What it gets; 0 for kinds without replicas.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share: Option<i64>,
-    /// Seconds since the cluster was last heard; absent: never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub age_seconds: Option<i64>,
 }
 
 /// Answer of `renderings/KIND/NAMESPACE/NAME/CLUSTER`.
@@ -250,6 +233,9 @@ pub struct Observed {
 pub struct Decision {
     /// Stable code.
     pub reason: String,
+    /// The cluster it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
     /// For people.
     pub message: String,
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use hub_core::plan::{Template, TemplatePlan, World};
 use hub_core::policy::{AnyPropagationPolicy, PolicyRef};
 use hub_core::schedule::outcome::{self, About};
-use interpreter::InterpretError;
+use interpreter::{InterpretError, Interpreter, Kind, Operation};
 use serde_json::{Value, json};
 use shared::ids::Digest;
 use shared::reason::Reason;
@@ -75,15 +75,22 @@ impl Reconciler {
         }
         for note in &plan.notes {
             let told_already = note.reason == Reason::NoClusterFits && plan.scheduled.is_some();
+            // Workloads are there to run somewhere; much else on a hub is not meant for clusters.
+            let kind = Kind {
+                api_version: &template.api_version,
+                kind: &template.key.kind,
+            };
+            let runs_nowhere = note.reason == Reason::NoPolicy
+                && self.interpreter.supports(&kind, Operation::InterpretReplica);
             let silent = matches!(
                 note.reason,
                 Reason::Scheduled
-                    | Reason::NoPolicy
                     | Reason::Suspended
                     | Reason::Attached
                     | Reason::AwaitingChange
                     | Reason::FederatedQuotaExceeded
-            ) || told_already;
+            ) || told_already
+                || (note.reason == Reason::NoPolicy && !runs_nowhere);
             if !silent {
                 let place = note
                     .cluster
@@ -132,7 +139,8 @@ impl Reconciler {
         }
     }
 
-    /// Tells of policies that select nothing, and of those that name clusters which have not joined. Each is told once.
+    /// Tells of policies that select nothing, of those that name clusters which have not joined, and of those that no cluster
+    /// can satisfy. Each is told once.
     pub(super) async fn tell_of_policies(
         &self,
         world: &World,
@@ -152,6 +160,9 @@ impl Reconciler {
             if !missing.is_empty() {
                 let message = format!("names clusters that have not joined: {}", missing.join(", "));
                 tales.push((true, Reason::UnknownCluster, message));
+            }
+            if let Some((reason, message)) = world.hopeless(policy) {
+                tales.push((true, reason, message));
             }
             let plural = if policy.reference.is_cluster_scoped() {
                 "clusterpropagationpolicies"

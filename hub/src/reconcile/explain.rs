@@ -1,21 +1,20 @@
 //! `pinnace why`: gathers what the store knows about one object, and plans it once more to say why.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use hub_core::aggregate;
 use hub_core::dependencies::{DependencyIndex, Referrer};
 use hub_core::estimate::Resources;
 use hub_core::explain::{
-    Claim, ClusterState, Explanation, Note, ReportFacts, TargetFacts, considered, sort, state,
+    self, Claim, ClusterState, Explanation, Note, PolicyVerdict, ReportFacts, TargetFacts, sort, state,
 };
-use hub_core::plan::{
-    Around, NameIndex, Previous, Template, TemplatePlan, World, assess_template, plan_template,
-};
+use hub_core::matching::Surveyed;
+use hub_core::plan::{Around, NameIndex, Previous, Story, Template, TemplatePlan, World, explain_template};
 use hub_core::quota;
 use serde_json::Value;
 use shared::ids::{ClusterName, ObjectKey};
-use shared::reason::{Code, Reason};
+use shared::reason::Reason;
 use shared::time::UnixSeconds;
 use shared::wire::{ApplyState, Health};
 
@@ -25,7 +24,6 @@ use super::explain_policy::is_policy;
 use super::feed::take_silence_off;
 use super::status::wanted;
 use crate::clock;
-use crate::fleet::wire;
 use crate::store::fleet::Target;
 use crate::store::{ResourceId, StoreError};
 
@@ -102,24 +100,24 @@ pub fn explain(
         },
         copies: look.as_ref().map(|look| &look.seen),
     };
-    let plan = plan_template(&world, &template, previous, &*reconciler.interpreter, &mut names);
-    let (assessed, unit) = assess_template(
-        &world,
-        &template,
-        former.as_ref(),
-        &*reconciler.interpreter,
-        &names,
-    );
+    let (plan, story) = explain_template(&world, &template, previous, &*reconciler.interpreter, &mut names);
+    let ages = reconciler.ages(&world)?;
     let wall = clock::wall();
-    let age = |cluster: &str| {
-        let clusters = world.clusters();
-        let place = clusters
-            .binary_search_by(|one| one.name.as_str().cmp(cluster))
-            .ok()?;
-        let seen = clusters.get(place)?.last_seen?;
-        u64::try_from(wall.0.saturating_sub(seen.0)).ok()
-    };
-    let considered = considered(&assessed, &plan.targets, unit, age);
+    let mut notes = notes(&plan);
+    let (mut groups, mut placement) = (Vec::new(), Vec::new());
+    if let Some(placing) = &story.placing {
+        let last = placing.last_scheduled.as_deref();
+        let last = last
+            .and_then(UnixSeconds::parse_rfc3339)
+            .map(|at| seconds_since(wall, at));
+        notes.push(Note {
+            reason: Reason::Scheduled.into(),
+            cluster: None,
+            message: explain::occasion(placing, last),
+        });
+        groups = explain::groups(placing);
+        placement = explain::verdicts(placing, &plan.targets, |cluster| ages.get(cluster).copied());
+    }
     let status_trouble = reconciler.status_trouble(former.as_ref(), &template, &targets);
     let mut clusters = reconciler.cluster_states(&template.key, &plan, &targets)?;
     sort(&mut clusters);
@@ -129,14 +127,53 @@ pub fn explain(
         namespace: template.key.namespace.clone(),
         name: template.key.name.clone(),
         generation: i64::try_from(template.generation).unwrap_or(i64::MAX),
-        claim: claim(&plan),
+        claim: claim(&plan, &story),
         binding: stored.map(|stored| stored.name.clone()),
-        notes: [notes(&plan), considered, status_trouble].concat(),
+        notes: [notes, status_trouble].concat(),
+        policies: story.policies.iter().map(policy_verdict).collect(),
+        groups,
+        placement,
         clusters,
     })
 }
 
+fn seconds_since(now: UnixSeconds, then: UnixSeconds) -> u64 {
+    u64::try_from(now.0.saturating_sub(then.0)).unwrap_or(0)
+}
+
+fn policy_verdict(surveyed: &Surveyed) -> PolicyVerdict {
+    PolicyVerdict {
+        policy: surveyed.policy.to_string(),
+        holds: surveyed.holds,
+        selects_kind: surveyed.selects_kind,
+        message: surveyed.why.clone(),
+    }
+}
+
 impl Reconciler {
+    /// Seconds since each cluster was last heard: in this life of the hub to the second; of a former one, as it was written
+    /// down. Who was never heard is absent.
+    fn ages(&self, world: &World) -> Result<BTreeMap<String, u64>, StoreError> {
+        let (now, wall) = (clock::monotonic(), clock::wall());
+        let mut ages = BTreeMap::new();
+        for cluster in world.clusters() {
+            let Ok(name) = ClusterName::new(&cluster.name) else {
+                continue;
+            };
+            let heard = self.presence.heard_ago(&name, now).map(|ago| ago.as_secs());
+            let age = match heard {
+                Some(age) => Some(age),
+                None => {
+                    let row = self.store.facts(&name)?;
+                    row.and_then(|row| row.last_seen)
+                        .map(|at| seconds_since(wall, at))
+                }
+            };
+            ages.extend(age.map(|age| (cluster.name.clone(), age)));
+        }
+        Ok(ages)
+    }
+
     /// The bindings that a template with affinity groups is compared with; none for one without.
     fn neighbours(&self, binding: Option<&Value>) -> NameIndex {
         let mut names = NameIndex::default();
@@ -163,13 +200,14 @@ impl Reconciler {
             Ok(_) => Vec::new(),
             Err(error) => vec![Note {
                 reason: error.reason_or(Reason::RenderFailed).into(),
+                cluster: None,
                 message: format!("the status of the template is not updated: {error}"),
             }],
         }
     }
 }
 
-fn claim(plan: &TemplatePlan) -> Claim {
+fn claim(plan: &TemplatePlan, story: &Story) -> Claim {
     let others = plan
         .passed
         .iter()
@@ -178,7 +216,11 @@ fn claim(plan: &TemplatePlan) -> Claim {
     match &plan.holder {
         Some(policy) => Claim::Policy {
             policy: policy.to_string(),
-            why: "it selects the object".to_owned(),
+            why: story
+                .policies
+                .iter()
+                .find(|one| one.holds)
+                .map_or_else(|| "it holds the object".to_owned(), |one| one.why.clone()),
             others,
         },
         None => {
@@ -212,15 +254,10 @@ fn notes(plan: &TemplatePlan) -> Vec<Note> {
         .notes
         .iter()
         .filter(|note| !matches!(note.reason, Reason::NoPolicy | Reason::PolicyGone));
-    let told = told.map(|note| {
-        let place = note
-            .cluster
-            .as_ref()
-            .map_or(String::new(), |cluster| format!("{cluster}: "));
-        Note {
-            reason: note.reason.into(),
-            message: format!("{place}{}", note.message),
-        }
+    let told = told.map(|note| Note {
+        reason: note.reason.into(),
+        cluster: note.cluster.clone(),
+        message: note.message.clone(),
     });
     told.collect()
 }
@@ -300,6 +337,11 @@ impl Reconciler {
                 offered: set.as_ref().map(|set| set.sequence.0),
                 acknowledged: set.as_ref().map(|set| set.acked.0),
                 suspended: target.is_some_and(|target| target.entry.suspended),
+                failed: plan
+                    .notes
+                    .iter()
+                    .find(|note| is_broken(note.reason) && note.cluster.as_deref() == Some(cluster.as_str()))
+                    .map(|note| (note.reason, note.message.clone())),
                 leaving: leaves,
                 report: match (target, held) {
                     (Some(target), _) => target.report.as_ref().map(|report| ReportFacts {
@@ -328,82 +370,18 @@ impl Reconciler {
     }
 }
 
+/// What a cluster shall have could not be made.
+fn is_broken(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::OverrideFailed | Reason::RenderFailed | Reason::ContentTooLarge
+    )
+}
+
 fn health(health: Health) -> Option<String> {
     match health {
         Health::Healthy => Some("Healthy".to_owned()),
         Health::Unhealthy => Some("Unhealthy".to_owned()),
         Health::Unknown => None,
-    }
-}
-
-impl From<Explanation> for wire::Explanation {
-    fn from(explained: Explanation) -> Self {
-        let group = shared::object::split_api_version(&explained.api_version).0;
-        let key = ObjectKey::new(group, &explained.kind, &explained.namespace, &explained.name);
-        let mut decisions = Vec::new();
-        let mut decide = |reason: &Code, message: String| {
-            decisions.push(wire::Decision {
-                reason: reason.to_string(),
-                message,
-            });
-        };
-        match &explained.claim {
-            Claim::Policy { policy, why, others } => {
-                decide(
-                    &Reason::Scheduled.into(),
-                    format!("{policy} decides where it goes: {why}"),
-                );
-                for other in others {
-                    decide(&Reason::PolicyConflict.into(), format!("passed over: {other}"));
-                }
-            }
-            Claim::Holds { objects } if objects.is_empty() => {
-                decide(&Reason::MatchesNothing.into(), "it holds no object".to_owned());
-            }
-            Claim::Holds { objects } => decide(
-                &Reason::Scheduled.into(),
-                format!("it holds {} objects: {}", objects.len(), objects.join(", ")),
-            ),
-            Claim::Nobody { reason, message } => decide(reason, message.clone()),
-        }
-        for note in &explained.notes {
-            decide(&note.reason, note.message.clone());
-        }
-        let clusters = explained.clusters.into_iter().map(|state| {
-            let mut message = state.message;
-            if let Some(replicas) = state.replicas {
-                message = format!("{replicas} replicas; {message}");
-            }
-            wire::ClusterState {
-                cluster: state.cluster,
-                state: word(&state.reason, state.leaving).to_owned(),
-                reason: state.reason.to_string(),
-                message,
-                age_seconds: state.age_s.and_then(|age| i64::try_from(age).ok()),
-                at_least: state.age_is_lower_bound,
-            }
-        });
-        Self {
-            object: key.to_string(),
-            decisions,
-            clusters: clusters.collect(),
-            placement: Vec::new(),
-        }
-    }
-}
-
-/// The state in one word.
-fn word(reason: &Code, leaving: bool) -> &'static str {
-    match reason.known() {
-        _ if leaving => "Leaving",
-        Some(Reason::Applied | Reason::Healthy) => "Applied",
-        Some(Reason::Unhealthy) => "Unhealthy",
-        Some(Reason::Silent) => "Silent",
-        Some(Reason::HubBehind) => "HubBehind",
-        Some(Reason::Revoked) => "Revoked",
-        Some(Reason::Suspended) => "Suspended",
-        Some(Reason::Conflict) => "Conflict",
-        Some(reason) if reason.retryable() => "Waiting",
-        _ => "Failed",
     }
 }

@@ -9,18 +9,12 @@ use shared::ids::{ClusterName, ObjectKey};
 use shared::reason::Reason;
 
 use super::Reconciler;
-use super::explain_policy::is_policy;
 use crate::clock;
 use crate::store::{Object, ResourceId, StoreError};
 
 /// Is it a Cluster?
 pub(super) fn is_cluster(resource: &ResourceId) -> bool {
     &*resource.group == "cluster.karmada.io" && &*resource.resource == "clusters"
-}
-
-/// Objects of a kind that says all by itself: it is placed nowhere.
-pub fn explains_itself(resource: &ResourceId) -> bool {
-    is_policy(resource) || is_cluster(resource)
 }
 
 /// What is left of an object that is not on the hub any more: clusters that are told to delete it, and those where that
@@ -43,6 +37,7 @@ pub fn explain_gone(reconciler: &Reconciler, key: &ObjectKey) -> Result<Option<E
     if let Some(id) = reconciler.held_under(key) {
         notes.push(Note {
             reason: Reason::MassDeleteHeld.into(),
+            cluster: None,
             message: format!("its deletion in clusters waits; `pinnace confirm {id}` lets it go"),
         });
     }
@@ -63,6 +58,9 @@ pub fn explain_gone(reconciler: &Reconciler, key: &ObjectKey) -> Result<Option<E
         },
         binding: None,
         notes,
+        policies: Vec::new(),
+        groups: Vec::new(),
+        placement: Vec::new(),
         clusters,
     }))
 }
@@ -91,6 +89,9 @@ impl Reconciler {
             },
             binding: None,
             notes,
+            policies: Vec::new(),
+            groups: Vec::new(),
+            placement: Vec::new(),
             clusters: Vec::new(),
         })
     }
@@ -115,6 +116,7 @@ impl Reconciler {
             .iter()
             .map(|held| Note {
                 reason: held.code(),
+                cluster: None,
                 message: format!(
                     "not deleted: {}",
                     held_words(&held.key, &held.reason, &held.message)
@@ -123,6 +125,7 @@ impl Reconciler {
             .collect();
         notes.extend(row.facts.strays.iter().map(|key| Note {
             reason: Reason::Stray.into(),
+            cluster: None,
             message: format!("no longer managed, and nobody ordered its deletion: {key}"),
         }));
         let message = format!(

@@ -30,6 +30,7 @@ impl Reconciler {
         let mut note = |reason: Reason, message: String| {
             notes.push(Note {
                 reason: reason.into(),
+                cluster: None,
                 message,
             });
         };
@@ -52,7 +53,11 @@ impl Reconciler {
                         );
                     }
                 }
-                let missing = self.read_world()?.not_joined(&policy.placement_json).join(", ");
+                let world = self.read_world()?;
+                if let Some((reason, message)) = world.hopeless(&policy) {
+                    note(reason, message);
+                }
+                let missing = world.not_joined(&policy.placement_json).join(", ");
                 if !missing.is_empty() {
                     note(
                         Reason::UnknownCluster,
@@ -77,6 +82,9 @@ impl Reconciler {
             claim: Claim::Holds { objects },
             binding: None,
             notes,
+            policies: Vec::new(),
+            groups: Vec::new(),
+            placement: Vec::new(),
             clusters: Vec::new(),
         })
     }

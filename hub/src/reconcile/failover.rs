@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hub_core::cluster::Cluster;
 use hub_core::failover::step::{self, OneCopy};
+use hub_core::failover::taints;
 use hub_core::plan::{BindingChange, TemplatePlan, World, bound_object};
 use interpreter::Health;
 use serde_json::Value;
@@ -33,15 +34,61 @@ struct Watch {
     health: BTreeMap<String, &'static str>,
     /// When time alone changes something.
     due: Option<Millis>,
+    /// A taint drives a copy away, and it waits its turn.
+    queued: bool,
 }
 
 /// Bindings that failover concerns.
 #[derive(Debug, Default)]
-pub(super) struct Watches(Mutex<HashMap<BindingRef, Watch>>);
+pub(super) struct Watches(Mutex<HashMap<BindingRef, Watch>>, Mutex<Turns>);
+
+/// How fast taints drive copies away.
+#[derive(Debug, Default)]
+struct Turns {
+    /// When the next copy may be driven away.
+    next: Option<Millis>,
+}
+
+impl Turns {
+    /// Milliseconds until the next turn.
+    fn wait(&self, now: Millis) -> u64 {
+        self.next.map_or(0, |next| next.since(now))
+    }
+
+    /// So many copies were driven away: each takes its time.
+    fn took(&mut self, copies: usize, pause_ms: u64, now: Millis) {
+        let free = self.next.filter(|next| *next > now).unwrap_or(now);
+        let copies = u64::try_from(copies).unwrap_or(u64::MAX);
+        if copies > 0 {
+            self.next = Some(free.plus(copies.saturating_mul(pause_ms)));
+        }
+    }
+}
+
+/// Copies that a plan drives away because of taints: its tasks of that reason that were not there before.
+fn driven_away(former: Option<&Value>, new: &Value) -> usize {
+    let tasks = |binding: &Value| -> Vec<Value> {
+        let all = binding["spec"]["gracefulEvictionTasks"].as_array();
+        let by_taints = all
+            .into_iter()
+            .flatten()
+            .filter(|task| task["reason"] == taints::REASON);
+        by_taints.map(|task| task["fromCluster"].clone()).collect()
+    };
+    let known = former.map(tasks).unwrap_or_default();
+    tasks(new)
+        .iter()
+        .filter(|cluster| !known.contains(cluster))
+        .count()
+}
 
 impl Watches {
     fn table(&self) -> MutexGuard<'_, HashMap<BindingRef, Watch>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.1.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -104,6 +151,7 @@ impl Reconciler {
             .collect();
         let seconds = |milliseconds: u64| i64::try_from(milliseconds / 1_000).unwrap_or(i64::MAX);
         let silent = self.presence.silent(now);
+        let taints_wait = self.watches.turns().wait(now).div_ceil(1_000);
         let copies = targets
             .iter()
             .map(|target| {
@@ -124,6 +172,7 @@ impl Reconciler {
                 copies,
                 silent: silent.iter().map(ClusterName::to_string).collect(),
                 now: clock::wall(),
+                taints_wait_s: i64::try_from(taints_wait).unwrap_or(i64::MAX),
                 settings,
             },
             since,
@@ -148,6 +197,12 @@ impl Reconciler {
         };
         let concerned = stored
             .is_some_and(|stored| look.is_some() || step::concerns(stored, false, &self.settings.failover));
+        if let BindingChange::Put(new) = &plan.binding {
+            let copies = driven_away(former, new);
+            self.watches
+                .turns()
+                .took(copies, self.settings.eviction_pause_ms, now);
+        }
         let mut watches = self.watches.table();
         if !concerned {
             watches.remove(binding);
@@ -164,6 +219,9 @@ impl Reconciler {
             None => Some(now),
             Some(_) => wait.into_iter().chain(retry).min().map(|wait| now.plus(wait)),
         };
+        let queued = look.as_ref().is_some_and(|look| {
+            look.seen.taints_wait_s > 0 && plan.look_again_s == Some(look.seen.taints_wait_s)
+        });
         let (since, health) = look.map(|look| (look.since, look.health)).unwrap_or_default();
         if watches.len() < limits::WATCHED_BINDINGS || watches.contains_key(binding) {
             watches.insert(
@@ -173,6 +231,7 @@ impl Reconciler {
                     since,
                     health,
                     due,
+                    queued,
                 },
             );
         }
@@ -220,13 +279,59 @@ impl Reconciler {
             let changed = watches.get(&binding).filter(|watch| watch.health != said);
             marks.extend(changed.map(|watch| watch.template.clone()));
         }
+        let mut turns = limits::QUEUED_EVICTIONS;
         for watch in self.watches.table().values_mut() {
-            if everything || watch.due.is_some_and(|due| due <= now) {
+            let is_due = watch.due.is_some_and(|due| due <= now);
+            if is_due && watch.queued && !everything {
+                // Only one of them gets the next turn: the others need not be planned for that.
+                let Some(left) = turns.checked_sub(1) else {
+                    continue;
+                };
+                turns = left;
+            }
+            if everything || is_due {
                 watch.due = None;
                 marks.push(watch.template.clone());
             }
         }
         self.templates.mark(marks);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Turns red when copies that taints drive away do not take their time each, or when others take a turn.
+    #[test]
+    fn each_copy_that_a_taint_drives_away_takes_its_turn() {
+        let mut turns = Turns::default();
+        let now = Millis(10_000);
+        assert_eq!(turns.wait(now), 0);
+        turns.took(0, 2_000, now);
+        assert_eq!(turns.wait(now), 0, "nothing was driven away");
+        turns.took(2, 2_000, now);
+        assert_eq!(turns.wait(now), 4_000);
+        turns.took(1, 2_000, now.plus(1_000));
+        assert_eq!(turns.wait(now.plus(1_000)), 5_000);
+        assert_eq!(turns.wait(now.plus(9_000)), 0);
+        turns.took(1, 2_000, now.plus(9_000));
+        assert_eq!(turns.wait(now.plus(9_000)), 2_000);
+
+        let task = |cluster: &str, reason: &str| json!({"fromCluster": cluster, "reason": reason});
+        let binding = |tasks: &[Value]| json!({"spec": {"gracefulEvictionTasks": tasks}});
+        let before = binding(&[task("a", taints::REASON)]);
+        let after = binding(&[
+            task("a", taints::REASON),
+            task("b", taints::REASON),
+            task("c", "ApplicationFailure"),
+        ]);
+        assert_eq!(
+            (driven_away(Some(&before), &after), driven_away(None, &before)),
+            (1, 1)
+        );
     }
 }

@@ -30,6 +30,8 @@ pub(super) const CONDITION_MESSAGE: usize = 1_024;
 pub(super) const WATCHED_BINDINGS: usize = 100_000;
 /// A copy that nothing can replace is looked at again after this.
 pub(super) const FAILOVER_RETRY_MS: u64 = 30_000;
+/// Copies that wait for their turn to be driven away by a taint and are looked at in one turn.
+pub(super) const QUEUED_EVICTIONS: usize = 4;
 /// Templates planned before their plans are carried out.
 pub(super) const PLANNED_TOGETHER: usize = 64;
 /// Plans carried out at the same time; they share the store's transactions.

@@ -20,6 +20,7 @@ mod events;
 mod explain;
 mod explain_gone;
 mod explain_policy;
+mod explain_wire;
 mod failover;
 mod feed;
 mod held;
@@ -61,10 +62,10 @@ use crate::metrics::Metrics;
 use crate::store::{BindingRef, ResourceId, Store, StoreError};
 
 pub use explain::{ExplainError, explain};
-pub use explain_gone::{explain_gone, explains_itself};
+pub use explain_gone::explain_gone;
 pub use held::HeldChange;
 pub use presence::{Presence, Turned};
-pub use render::{rendering, verdicts};
+pub use render::rendering;
 pub use status::seen;
 
 use dirty::Dirty;
@@ -84,6 +85,8 @@ pub struct Settings {
     pub taint_unreachable: bool,
     /// How copies are moved away from trouble.
     pub failover: step::Settings,
+    /// `--resource-eviction-rate`: milliseconds between two copies that taints drive away.
+    pub eviction_pause_ms: u64,
     /// `--mass-delete-*`: from where on a change that deletes waits to be confirmed.
     pub mass_delete: breaker::Limits,
     /// What is younger than this may go again without counting.
@@ -102,6 +105,7 @@ impl Default for Settings {
             quotas_enforced: true,
             taint_unreachable: false,
             failover: step::Settings::default(),
+            eviction_pause_ms: hub_core::failover::eviction_delay(hub_core::failover::EVICTION_RATE),
             mass_delete: breaker::Limits::default(),
             mass_delete_age: Duration::from_millis(breaker::WINDOW.0),
             resync_every: limits::RESYNC_EVERY,

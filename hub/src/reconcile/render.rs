@@ -1,9 +1,8 @@
-//! `pinnace render`, `pinnace diff` and the judgement of clusters in `pinnace why`: plans one object once more and shows
-//! what comes of it. Nothing is written.
+//! `pinnace render` and `pinnace diff`: plans one object once more and shows what comes of it. Nothing is written.
 
 use std::sync::Arc;
 
-use hub_core::plan::{Around, NameIndex, Previous, Template, assess_template, plan_template};
+use hub_core::plan::{Around, NameIndex, Previous, Template, plan_template};
 use hub_core::prune::prune;
 use serde_json::Value;
 use shared::ids::ClusterName;
@@ -11,7 +10,7 @@ use shared::ids::ClusterName;
 use super::feed::take_silence_off;
 use super::{ExplainError, Reconciler};
 use crate::clock;
-use crate::fleet::wire::{Observed, Rendering, Verdict};
+use crate::fleet::wire::{Observed, Rendering};
 use crate::store::fleet::Target;
 use crate::store::{Object, ResourceId};
 
@@ -130,60 +129,4 @@ pub fn rendering(
         problem,
         observed,
     })
-}
-
-/// What filters, score and estimate say about every cluster for an object, and what each gets by its binding.
-///
-/// # Errors
-/// There is no such object, or the store.
-pub fn verdicts(
-    reconciler: &Reconciler,
-    resource: &ResourceId,
-    namespace: &str,
-    name: &str,
-) -> Result<Vec<Verdict>, ExplainError> {
-    let found = find(reconciler, resource, namespace, name)?;
-    let world = reconciler.read_world()?;
-    let names = NameIndex::default();
-    let (assessed, _unit) = assess_template(
-        &world,
-        &found.template,
-        found.binding.as_ref(),
-        &*reconciler.interpreter,
-        &names,
-    );
-    let shares = found
-        .binding
-        .as_ref()
-        .map_or(&Value::Null, |binding| &binding["spec"]["clusters"]);
-    let share = |cluster: &str| {
-        let shares = shares.as_array().into_iter().flatten();
-        let mut mine = shares.filter(|share| share["name"] == cluster);
-        mine.next().map(|share| share["replicas"].as_i64().unwrap_or(0))
-    };
-    let (now, wall) = (clock::monotonic(), clock::wall());
-    let mut verdicts = Vec::with_capacity(assessed.len());
-    for one in assessed {
-        let row = match ClusterName::new(&one.cluster) {
-            Ok(cluster) => reconciler.store.facts(&cluster)?.map(|row| (cluster, row)),
-            Err(_) => None,
-        };
-        // In this life of the hub to the second; of a former one, as it was written down.
-        let heard = row.and_then(|(cluster, row)| {
-            let ago = reconciler.presence.heard_ago(&cluster, now);
-            let seconds = ago.and_then(|ago| i64::try_from(ago.as_secs()).ok());
-            seconds.or_else(|| Some(wall.0.saturating_sub(row.last_seen?.0).max(0)))
-        });
-        verdicts.push(Verdict {
-            share: share(&one.cluster),
-            refusal: one.refusal.map(|refusal| refusal.to_string()),
-            score: one.score,
-            room: one.allocatable,
-            held: one.held,
-            age_seconds: heard,
-            cluster: one.cluster,
-        });
-    }
-    verdicts.sort_by(|a, b| a.cluster.cmp(&b.cluster));
-    Ok(verdicts)
 }

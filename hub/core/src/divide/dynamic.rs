@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::{Share, TieRule, by_weights};
+use super::{By, Division, Share, TieRule, by_weights};
 use crate::schedule::Candidate;
 
 /// How to divide by free room.
@@ -65,7 +65,8 @@ impl<'a> Held<'a> {
     }
 }
 
-/// Divides all replicas over the candidates, given in rank order. `fresh` forgets the former shares.
+/// Divides all replicas over the candidates, given in rank order. `fresh` forgets the former shares. How it is done is
+/// written down, if somebody asks for it.
 ///
 /// # Errors
 /// What is to be placed does not fit.
@@ -76,7 +77,14 @@ pub fn by_room(
     previous: &[Share],
     fresh: bool,
     uid: &str,
+    division: Option<&mut Division>,
 ) -> Result<Vec<Share>, NotEnoughRoom> {
+    let noted = move |by: By| {
+        let division = division?;
+        division.by = by;
+        division.aggregated = how == ByRoom::Aggregated;
+        Some(division)
+    };
     let tie = TieRule::for_uid(uid);
     let held = Held::of(candidates, previous);
     let assigned: i64 = held.replicas.iter().sum();
@@ -85,9 +93,17 @@ pub fn by_room(
     let holding = || candidates.iter().zip(&held.replicas);
     if fresh {
         let rooms = holding().map(|(one, had)| Room::new(one, one.allocatable.saturating_add(*had), false));
-        return divide(how, replicas, rooms.collect(), tie, with_empty);
+        return divide(
+            how,
+            replicas,
+            rooms.collect(),
+            tie,
+            with_empty,
+            noted(By::RoomInAll),
+        );
     }
     if assigned == replicas {
+        noted(By::Unchanged);
         return Ok(held.shares.into_iter().cloned().collect());
     }
     if assigned > replicas {
@@ -103,10 +119,24 @@ pub fn by_room(
                 false,
             ))
         });
-        return divide(how, replicas, rooms.collect(), tie, with_empty);
+        return divide(
+            how,
+            replicas,
+            rooms.collect(),
+            tie,
+            with_empty,
+            noted(By::FormerShares),
+        );
     }
     let rooms = holding().map(|(one, had)| Room::new(one, one.allocatable, *had > 0));
-    let added = divide(how, replicas - assigned, rooms.collect(), tie, with_empty)?;
+    let added = divide(
+        how,
+        replicas - assigned,
+        rooms.collect(),
+        tie,
+        with_empty,
+        noted(By::RoomForMore),
+    )?;
     Ok(merge(added, &held.shares))
 }
 
@@ -140,6 +170,7 @@ pub fn divide(
     mut rooms: Vec<Room<'_, '_>>,
     tie: TieRule,
     with_empty: bool,
+    division: Option<&mut Division>,
 ) -> Result<Vec<Share>, NotEnoughRoom> {
     let free = rooms
         .iter()
@@ -163,7 +194,7 @@ pub fn divide(
         .into_iter()
         .map(|room| (room.candidate, room.free))
         .collect();
-    Ok(by_weights(wanted, weights, tie, with_empty))
+    Ok(by_weights(wanted, weights, tie, with_empty, division))
 }
 
 /// What clusters get on top of what they hold, added per cluster; clusters that only held something follow, by name.
@@ -213,11 +244,11 @@ mod tests {
                 }).collect()
             };
             let total: i64 = rooms.iter().sum();
-            let before = by_room(how, first, &candidates(&[]), &[], false, "");
+            let before = by_room(how, first, &candidates(&[]), &[], false, "", None);
             prop_assert_eq!(before.is_ok(), first <= total);
             let Ok(before) = before else { return Ok(()) };
             prop_assert_eq!(before.iter().map(|s| s.replicas).sum::<i64>(), first);
-            let after = by_room(how, first + more, &candidates(&before), &before, false, "");
+            let after = by_room(how, first + more, &candidates(&before), &before, false, "", None);
             prop_assert_eq!(after.is_ok(), first + more <= total);
             let Ok(after) = after else { return Ok(()) };
             prop_assert_eq!(after.iter().map(|s| s.replicas).sum::<i64>(), first + more);
@@ -226,7 +257,7 @@ mod tests {
                 prop_assert!(share(&after) >= share(&before) && share(&after) <= rooms[index]);
             }
             // an unchanged total moves nothing, whatever the rooms are now
-            prop_assert_eq!(by_room(how, first, &candidates(&[]), &before, false, ""), Ok(before));
+            prop_assert_eq!(by_room(how, first, &candidates(&[]), &before, false, "", None), Ok(before));
         }
     }
 }

@@ -21,6 +21,61 @@ pub struct Share {
     pub replicas: i64,
 }
 
+/// How replicas were divided over clusters, written down by the code that does it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// Tier of the affinity group.
+    pub tier: usize,
+    /// What the weights are.
+    pub by: By,
+    /// Only as many clusters are used as are needed.
+    pub aggregated: bool,
+    /// Replicas that were divided: all of them, or those that were added.
+    pub replicas: i64,
+    /// The clusters that took part, by name, with their weights; empty if nothing was divided.
+    pub weights: Vec<(String, i64)>,
+}
+
+impl Division {
+    /// Nothing is written down yet.
+    pub fn new(tier: usize) -> Self {
+        Self {
+            tier,
+            by: By::Unchanged,
+            aggregated: false,
+            replicas: 0,
+            weights: Vec::new(),
+        }
+    }
+
+    pub(crate) fn note(&mut self, replicas: i64, weights: &[(&Candidate<'_>, i64)]) {
+        self.replicas = replicas;
+        self.weights = weights
+            .iter()
+            .map(|(candidate, weight)| (candidate.cluster.name.clone(), *weight))
+            .collect();
+    }
+}
+
+/// What replicas were divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Every cluster gets all.
+    Duplicated,
+    /// The weights of the policy.
+    StaticWeights,
+    /// No weight matches a candidate, so all weigh the same.
+    EqualWeights,
+    /// What each can hold in all, as if nothing had been placed: a new start was asked for.
+    RoomInAll,
+    /// The total is what it was: nothing moves.
+    Unchanged,
+    /// There are fewer than before: what each had.
+    FormerShares,
+    /// There are more than before: the further ones by what still fits.
+    RoomForMore,
+}
+
 /// What decides between clusters with equal claims, once the one that has fewer is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieRule {
@@ -104,17 +159,21 @@ pub fn dispense(new_replicas: i64, weights: &[(String, i64)], initial: &[Share],
 }
 
 /// Divides `replicas` over candidates by their weights, from nothing. Sorted by name; those that get nothing are left out
-/// unless `with_empty` says otherwise.
+/// unless `with_empty` says otherwise. What was divided by which weights is written down, if somebody asks for it.
 pub(crate) fn by_weights(
     replicas: i64,
     mut weights: Vec<(&Candidate<'_>, i64)>,
     tie: TieRule,
     with_empty: bool,
+    division: Option<&mut Division>,
 ) -> Vec<Share> {
     if weights.iter().all(|(_, weight)| *weight == 0) {
         return Vec::new();
     }
     weights.sort_unstable_by_key(|(candidate, _)| candidate.place);
+    if let Some(division) = division {
+        division.note(replicas, &weights);
+    }
     let mut seats: Vec<Seats> = weights
         .iter()
         .map(|(_, weight)| Seats {
@@ -194,6 +253,7 @@ pub fn static_weights(
     preference: Option<&ClusterPreferences>,
     uid: &str,
     with_empty: bool,
+    mut division: Option<&mut Division>,
 ) -> Vec<Share> {
     let rules = preference
         .map(|p| p.static_weight_list.as_slice())
@@ -204,10 +264,16 @@ pub fn static_weights(
         .map(|one| (one, known.of(one.cluster)))
         .filter(|(_, weight)| *weight > 0)
         .collect();
-    if weights.is_empty() {
+    let by = if weights.is_empty() {
         weights = candidates.iter().map(|one| (one, 1)).collect();
+        By::EqualWeights
+    } else {
+        By::StaticWeights
+    };
+    if let Some(division) = division.as_deref_mut() {
+        division.by = by;
     }
-    by_weights(replicas, weights, TieRule::for_uid(uid), with_empty)
+    by_weights(replicas, weights, TieRule::for_uid(uid), with_empty, division)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use shared::object::Quantity;
 use crate::cluster::Cluster;
 use first_fit::Scale;
 pub use promise::{Footprint, Promise};
-pub use room::{Columns, Demand, Room};
+pub use room::{Columns, Demand, Limit, Room};
 
 /// Quantities by name of the resource.
 pub type Resources = BTreeMap<String, Quantity>;

@@ -39,6 +39,34 @@ pub struct Room {
     nodes: Option<Vec<Node>>,
 }
 
+/// What bounds the room of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// It has never reported what it has.
+    NeverReported,
+    /// Free pod slots.
+    PodSlots,
+    /// The sums of what is free.
+    Summary,
+    /// Its resource models.
+    Models,
+    /// Its nodes, one by one.
+    Nodes,
+}
+
+impl Limit {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::NeverReported => "it never reported what it has",
+            Self::PodSlots => "its free pod slots",
+            Self::Summary => "the sums of what is free there",
+            Self::Models => "its resource models",
+            Self::Nodes => "its nodes one by one",
+        }
+    }
+}
+
 /// Modelled nodes of one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Models {
@@ -154,19 +182,31 @@ impl Columns {
 impl Room {
     /// Replicas that still fit, by everything that is known.
     pub fn replicas(&self, demand: &Demand<'_>) -> i64 {
-        if !self.known || self.pods == 0 {
-            return 0;
+        self.judged(demand).0
+    }
+
+    /// [`Room::replicas`], with what it goes by: the tightest of all that is known.
+    pub fn judged(&self, demand: &Demand<'_>) -> (i64, Limit) {
+        if !self.known {
+            return (0, Limit::NeverReported);
         }
-        let by_sums = if demand.only_a_slot {
-            self.pods
-        } else {
-            self.pods
-                .min(self.by_models(demand).unwrap_or_else(|| self.by_sums(demand)))
-        };
-        match (&self.nodes, demand.requests) {
-            (Some(nodes), Some(requests)) => by_sums.min(nodes::replicas(nodes, requests, demand.claim)),
-            _ => by_sums,
+        let mut tightest = (self.pods, Limit::PodSlots);
+        if !demand.only_a_slot && self.pods > 0 {
+            let found = match self.by_models(demand) {
+                Some(fits) => (fits, Limit::Models),
+                None => (self.by_sums(demand), Limit::Summary),
+            };
+            if found.0 < tightest.0 {
+                tightest = found;
+            }
         }
+        if let (Some(nodes), Some(requests), true) = (&self.nodes, demand.requests, self.pods > 0) {
+            let fits = nodes::replicas(nodes, requests, demand.claim);
+            if fits < tightest.0 {
+                tightest = (fits, Limit::Nodes);
+            }
+        }
+        tightest
     }
 
     /// Replicas that fit into what is free in all.

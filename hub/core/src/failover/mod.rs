@@ -132,6 +132,9 @@ pub fn purge_mode(failover: Option<&Failover>, global: Option<PurgeMode>) -> Pur
     }
 }
 
+/// Copies that taints drive away per second, if nobody says otherwise (the reference's `--resource-eviction-rate`).
+pub const EVICTION_RATE: f64 = 0.5;
+
 /// Milliseconds between two evictions at a rate per second. A rate of 0 is nearly a standstill: one in half an hour.
 pub fn eviction_delay(rate_per_second: f64) -> u64 {
     const STANDSTILL: u64 = 1_800_000;

@@ -86,6 +86,8 @@ pub struct Seen {
     pub silent: BTreeSet<String>,
     /// Now.
     pub now: UnixSeconds,
+    /// Seconds until the next copy may be driven away by a taint, so that many do not move at once; 0: now.
+    pub taints_wait_s: i64,
     /// What an operator set.
     pub settings: Settings,
 }
@@ -118,6 +120,8 @@ pub struct Step {
     pub tasks: Vec<EvictionTask>,
     /// Copies given up in this look.
     pub given_up: Vec<GivenUp>,
+    /// Clusters whose copy is to go because of a taint, and waits its turn.
+    pub waiting: Vec<String>,
     /// Clusters whose old copy may go now.
     pub ended: Vec<String>,
     /// Seconds until time alone changes something; `None`: it does not.
@@ -243,6 +247,10 @@ impl Step {
             match taints::look_again(taints, before.applied, seen.now) {
                 Eviction::Never => {}
                 Eviction::After(seconds) => self.wake(Some(seconds)),
+                Eviction::Now if seen.taints_wait_s > 0 => {
+                    self.waiting.push(share.cluster.clone());
+                    self.wake(Some(seen.taints_wait_s));
+                }
                 Eviction::Now => {
                     let moved = taints::evict(
                         &mut self.clusters,
@@ -489,6 +497,16 @@ mod tests {
                 },
                 ..Seen::default()
             };
+            let later = Seen {
+                taints_wait_s: 7,
+                ..seen.clone()
+            };
+            let step = look(before, &later, true, |_| &taints, |_, _| false);
+            assert_eq!(step.given_up, [], "it waits its turn");
+            assert_eq!(
+                (step.waiting.len(), step.look_again_s),
+                (usize::from(mode.is_some()), mode.map(|_| 7))
+            );
             let step = look(before, &seen, true, |_| &taints, |_, _| false);
             assert_eq!(step.tasks.first().and_then(|task| task.purge_mode), mode);
             assert_eq!(step.given_up.len(), usize::from(mode.is_some()));

@@ -8,11 +8,13 @@
 mod attached;
 mod binding;
 mod claims;
+mod hopeless;
 mod lazy;
 mod moves;
 mod names;
 mod pass;
 mod steer;
+mod story;
 mod template;
 mod wanted;
 mod works;
@@ -33,23 +35,24 @@ pub use binding::{
 pub use claims::{ClaimNote, is_noted};
 pub use lazy::LAZY_SINCE_ANNOTATION;
 pub use names::{NameIndex, bound_object};
+pub use story::{Occasion, Placing, Story};
 pub use template::{Inert, Template};
 
 use crate::cluster::Cluster;
 use crate::dependencies::Referrer;
 use crate::divide::Share;
 use crate::estimate::Resources;
-use crate::explain::Unit;
 use crate::failover;
 use crate::fleet::Fleet;
 use crate::matching::{self, Passed, PassedOver, PolicyIndex};
 use crate::policy::{AnyOverridePolicy, AnyPropagationPolicy, PolicyRef};
 use crate::promises::{Added, Promises};
 use crate::quota::Quota;
-use crate::schedule::{self, Assessment, Refusal};
+use crate::schedule::Refusal;
 
 use binding::Former;
 use pass::Pass;
+use story::Pages;
 
 /// Everything a plan reads besides the template.
 #[derive(Clone, Debug, Default)]
@@ -399,6 +402,30 @@ pub fn plan_template(
     interpreter: &dyn Interpreter,
     names: &mut NameIndex,
 ) -> TemplatePlan {
+    planned(world, template, previous, interpreter, names, None)
+}
+
+/// [`plan_template`], with how it came about.
+pub fn explain_template(
+    world: &World,
+    template: &Template,
+    previous: Previous<'_>,
+    interpreter: &dyn Interpreter,
+    names: &mut NameIndex,
+) -> (TemplatePlan, Story) {
+    let pages = Pages::default();
+    let plan = planned(world, template, previous, interpreter, names, Some(&pages));
+    (plan, pages.into_inner())
+}
+
+fn planned(
+    world: &World,
+    template: &Template,
+    previous: Previous<'_>,
+    interpreter: &dyn Interpreter,
+    names: &mut NameIndex,
+    story: Option<&Pages>,
+) -> TemplatePlan {
     let mut former = previous.binding.map(Former::read).unwrap_or_default();
     if former.claim.is_none() {
         // A template that a lazy policy claimed has no binding yet.
@@ -410,6 +437,9 @@ pub fn plan_template(
         Some(_) => matching::Decision::default(),
         None => matching::decide(&world.policies, &template.subject(), former.claim.as_ref()),
     };
+    if let (Some(pages), None) = (story, inert) {
+        pages.borrow_mut().policies = matching::survey(&world.policies, &template.subject(), &decision);
+    }
     let everywhere = template.goes_everywhere(&world.skipped_namespaces);
     let concerned = decision.holder.is_some()
         || previous.binding.is_some()
@@ -441,42 +471,13 @@ pub fn plan_template(
         interpreter,
         former: &former,
         everywhere,
+        story,
     };
     match decision.holder {
         Some(policy) => pass.held_by(policy, names, &mut plan),
         None => pass.without_policy(inert, names, &mut plan),
     }
     plan
-}
-
-/// What filters and estimates say about every cluster for a template that a policy holds, by name, and what the estimates
-/// count; nothing if no policy does. It decides nothing; [`plan_template`] did that by the same rules.
-pub fn assess_template(
-    world: &World,
-    template: &Template,
-    binding: Option<&Value>,
-    interpreter: &dyn Interpreter,
-    names: &NameIndex,
-) -> (Vec<Assessment>, Unit) {
-    let former = binding.map(Former::read).unwrap_or_default();
-    let inert = template.inert().is_some();
-    let decision = match inert {
-        true => matching::Decision::default(),
-        false => matching::decide(&world.policies, &template.subject(), former.claim.as_ref()),
-    };
-    let nothing = (Vec::new(), Unit::Nothing);
-    let Some(policy) = decision.holder else {
-        return nothing;
-    };
-    let name = binding
-        .and_then(|binding| binding["metadata"]["name"].as_str())
-        .unwrap_or_default();
-    let Ok(wanted) = wanted::Wanted::read(template, policy, interpreter) else {
-        return nothing;
-    };
-    let peers = wanted.peers(template, name, names);
-    let request = wanted.request(template, policy, &former, peers.as_ref());
-    (schedule::assess(&world.fleet, &request), wanted.unit(policy))
 }
 
 /// Withdraws what a deleted template left behind. `held` as in [`Previous`]; `binding` if it is still stored.

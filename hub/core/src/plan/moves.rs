@@ -135,6 +135,15 @@ impl Pass<'_> {
                     .to_owned(),
             });
         }
+        for cluster in &step.waiting {
+            plan.notes.push(Note {
+                reason: Reason::MovedAway,
+                cluster: Some(cluster.clone()),
+                message: "a NoExecute taint drives the copy away; it waits its turn, since only so many are moved at a time \
+                          (--resource-eviction-rate)"
+                    .to_owned(),
+            });
+        }
         if let Some(problem) = &step.problem {
             plan.note(Reason::NoReplacement, format!("nothing is moved: {problem}"));
         }

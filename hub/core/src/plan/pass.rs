@@ -11,6 +11,7 @@ use super::binding::{self, Former, merge_suspension};
 use super::claims::ClaimNote;
 use super::lazy::{Activation, activation};
 use super::names::NameIndex;
+use super::story::{Occasion, Pages};
 use super::template::{Inert, Template};
 use super::wanted::Wanted;
 use super::{BindingChange, Previous, ScheduledCondition, TemplatePlan, World, works};
@@ -30,6 +31,8 @@ pub(super) struct Pass<'a> {
     pub(super) interpreter: &'a dyn Interpreter,
     pub(super) former: &'a Former,
     pub(super) everywhere: bool,
+    /// Where it is written down how the plan comes about, if somebody wants to know.
+    pub(super) story: Option<&'a Pages>,
 }
 
 impl Pass<'_> {
@@ -226,7 +229,10 @@ impl Pass<'_> {
             whole_sets: component::are_counted(wanted.components.len(), &policy.spec.placement),
             noted: false,
         };
+        let peers = wanted.peers(self.template, &plan.binding_name, names);
+        let request = wanted.request(self.template, policy, self.former, peers.as_ref());
         if suspension.is_some_and(|suspension| suspension.scheduling == Some(true)) {
+            self.tell(Occasion::Suspended, policy, wanted, &request, None);
             plan.targets = self.former.shares.clone();
             plan.note(
                 Reason::Suspended,
@@ -236,6 +242,13 @@ impl Pass<'_> {
         }
         let scheduler = policy.spec.scheduler_name.as_str();
         if !is_our_scheduler(scheduler) {
+            self.tell(
+                Occasion::Foreign(scheduler.to_owned()),
+                policy,
+                wanted,
+                &request,
+                None,
+            );
             plan.targets = self.former.shares.clone();
             plan.note(
                 Reason::AwaitingScheduler,
@@ -258,15 +271,17 @@ impl Pass<'_> {
             reason: "Success",
             message: format!("placed by {}{}", policy.reference, self.not_joined(policy)),
         };
-        if trigger::trigger(&self.world.fleet, &state).is_none() {
+        let Some(trigger) = trigger::trigger(&self.world.fleet, &state) else {
+            self.tell(Occasion::Kept, policy, wanted, &request, None);
             plan.targets = self.former.shares.clone();
             plan.note(Reason::Scheduled, words(&plan.targets, wanted.divides));
             plan.scheduled = Some(success);
             return kept;
-        }
-        let peers = wanted.peers(self.template, &plan.binding_name, names);
-        let request = wanted.request(self.template, policy, self.former, peers.as_ref());
-        match schedule::schedule(&self.world.fleet, &request) {
+        };
+        let mut record = self.record();
+        let outcome = schedule::schedule(&self.world.fleet, &request, record.as_mut());
+        self.tell(Occasion::Trigger(trigger), policy, wanted, &request, record);
+        match outcome {
             Ok(placed) => {
                 if let Err(exceeded) = self.charge(&placed.targets, wanted) {
                     let message = format!("{}: {exceeded}", policy.reference);
@@ -308,11 +323,7 @@ impl Pass<'_> {
                     }
                 } else {
                     plan.targets = self.former.shares.clone();
-                    let candidates = schedule::assess(&self.world.fleet, &request).into_iter();
-                    plan.waits_for = candidates
-                        .filter(|one| one.refusal.is_none())
-                        .map(|one| one.cluster)
-                        .collect();
+                    plan.waits_for = schedule::candidates(&self.world.fleet, &request);
                 }
                 plan.note(code, message.clone());
                 plan.scheduled = Some(ScheduledCondition {

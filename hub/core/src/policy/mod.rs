@@ -30,7 +30,7 @@ pub use propagation::{
     ResourceSelector, SchedulePriority, SchedulingType, SpreadConstraint, StaticWeight, SuspendClusters,
     Suspension, Toleration,
 };
-pub use selector::{LabelSelector, Requirement, SelectorError};
+pub use selector::{LabelSelector, Requirement, SelectorError, Unheld};
 
 /// Group of the policy kinds.
 pub const POLICY_GROUP: &str = "policy.karmada.io";

@@ -177,13 +177,41 @@ impl LabelSelector {
 
     /// [`LabelSelector::matches`] for a selector that is known to be valid.
     pub(crate) fn holds(&self, labels: &BTreeMap<String, String>) -> bool {
-        self.match_labels
+        self.unheld(labels).is_none()
+    }
+
+    /// The first part that the labels do not satisfy, of a selector that is known to be valid.
+    pub(crate) fn unheld(&self, labels: &BTreeMap<String, String>) -> Option<Unheld<'_>> {
+        let of_labels = self
+            .match_labels
             .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
-            && self
-                .match_expressions
-                .iter()
-                .all(|r| r.holds(labels.get(&r.key).map(String::as_str)))
+            .find(|(key, value)| labels.get(*key) != Some(*value));
+        if let Some((key, value)) = of_labels {
+            return Some(Unheld::Label(key, value));
+        }
+        self.match_expressions
+            .iter()
+            .find(|r| !r.holds(labels.get(&r.key).map(String::as_str)))
+            .map(Unheld::Expression)
+    }
+}
+
+/// A part of a label selector that does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unheld<'s> {
+    /// A key must have exactly this value.
+    Label(&'s str, &'s str),
+    /// An expression.
+    Expression(&'s Requirement),
+}
+
+impl Unheld<'_> {
+    /// The key of the label.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Label(key, _) => key,
+            Self::Expression(requirement) => &requirement.key,
+        }
     }
 }
 

@@ -30,6 +30,30 @@ fn fields(kind: &str, spec: Value) -> Vec<String> {
     }
 }
 
+/// Turns red when a policy whose objects never leave the hub is taken without a word.
+#[test]
+fn field_report_159_a_policy_whose_objects_stay_on_the_hub_is_warned_of() {
+    for (namespace, warned) in [("kube-system", true), ("karmada-system", true), ("shop", false)] {
+        let request = Request {
+            kind: "PropagationPolicy",
+            operation: Operation::Create,
+            namespace,
+            old: None,
+            switches: Switches::default(),
+            stored: &Nothing,
+            now: 0,
+        };
+        let policy = json!({"metadata": {"name": "p", "namespace": namespace}, "spec": {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "Secret", "name": "cloud-cred"}], "placement": {}}});
+        let admitted = admit(&request, policy, &mut || "id".to_owned()).unwrap();
+        let told = admitted
+            .warnings
+            .iter()
+            .any(|warning| warning.contains("never sent"));
+        assert_eq!(told, warned, "{namespace}");
+    }
+}
+
 /// Turns red when groups are only looked at while scheduling.
 #[test]
 fn field_report_6_inverted_or_negative_groups_are_refused() {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::admit::{Errors, Kind, Request};
-use crate::quota;
+use crate::{naming, quota};
 
 /// Refuses what is not honoured.
 pub(super) fn refuse(kind: Kind, object: &Value, errors: &mut Errors) {
@@ -49,6 +49,7 @@ pub(super) fn warn(kind: Kind, request: &Request<'_>, object: &Value, warnings: 
     match kind {
         Kind::Propagation | Kind::ClusterPropagation => {
             unknown_clusters(request, &spec["placement"], warnings);
+            stays_on_the_hub(object, warnings);
             policy(spec, warnings);
         }
         Kind::Quota => {
@@ -94,6 +95,16 @@ fn policy(spec: &Value, warnings: &mut Vec<String>) {
     if !matches!(scheduler, "" | "default-scheduler") {
         warnings.push(format!(
             "spec.schedulerName: the hub leaves placing to {scheduler:?}, which writes spec.clusters of the binding"
+        ));
+    }
+}
+
+/// A policy of a namespace whose objects never go to clusters selects nothing, whatever it says.
+fn stays_on_the_hub(object: &Value, warnings: &mut Vec<String>) {
+    let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+    if naming::is_reserved_namespace(namespace) || namespace.starts_with("kube-") {
+        warnings.push(format!(
+            "metadata.namespace: objects in {namespace} belong to each cluster itself and are never sent; the policy selects nothing"
         ));
     }
 }

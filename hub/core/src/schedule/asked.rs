@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Request;
 use super::filter::group_in_use;
+use super::{Request, Unmet};
 use crate::affinity::{Matcher, Mismatch};
 use crate::cluster::{Apis, Cluster, Enablement};
 
@@ -112,6 +112,16 @@ impl<'a> Asked<'a> {
         self.evicted.is_empty()
             && self.request.peers.is_none()
             && self.request.placement.spread_constraints.is_empty()
+    }
+
+    /// The requirement of the affinity that the cluster does not satisfy, if it is one on labels or fields.
+    pub fn unmet(&self, cluster: &Cluster) -> Option<Unmet> {
+        self.affinity.as_ref()?.unmet(cluster)
+    }
+
+    /// The clusters that the affinity names.
+    pub fn named(&self) -> &'a [String] {
+        self.affinity.as_ref().map(Matcher::named).unwrap_or_default()
     }
 
     /// Tier of a cluster in the affinity group in use: 0 if it belongs to the group itself, then the overflow tiers from 1.

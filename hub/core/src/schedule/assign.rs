@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::filter::group_in_use;
 use super::{Candidate, EmptyShares, Request, ScheduleError};
 use crate::divide::dynamic::{ByRoom, NotEnoughRoom, by_room};
-use crate::divide::{self, Share};
+use crate::divide::{self, By, Division, Share};
 use crate::policy::{DivisionPreference, ReplicaScheduling, SchedulingType};
 
 /// How replicas are divided.
@@ -37,11 +37,15 @@ pub fn strategy(scheduling: Option<&ReplicaScheduling>) -> Strategy {
     }
 }
 
-/// Divides over selected clusters, given in rank order.
+/// Divides over selected clusters, given in rank order. How each tier is divided is written down, if somebody asks for it.
 ///
 /// # Errors
 /// There is no cluster, or not room enough.
-pub fn assign(selected: &[Candidate<'_>], request: &Request<'_>) -> Result<Vec<Share>, ScheduleError> {
+pub fn assign(
+    selected: &[Candidate<'_>],
+    request: &Request<'_>,
+    mut divisions: Option<&mut Vec<Division>>,
+) -> Result<Vec<Share>, ScheduleError> {
     if selected.is_empty() {
         return Err(ScheduleError::NoClusterSelected);
     }
@@ -50,9 +54,12 @@ pub fn assign(selected: &[Candidate<'_>], request: &Request<'_>) -> Result<Vec<S
         return Ok(everywhere());
     }
     let mut shares = if flows_over(request) {
-        tiers(selected, request)?
+        tiers(selected, request, divisions)?
     } else {
-        one_tier(selected, request.replicas, request)?
+        let mut division = divisions.is_some().then(|| Division::new(0));
+        let shares = one_tier(selected, request.replicas, request, division.as_mut())?;
+        divisions.iter_mut().for_each(|all| all.extend(division.take()));
+        shares
     };
     if !(request.empty_shares == EmptyShares::KeepAtZero && request.replicas == 0) {
         shares.retain(|share| share.replicas > 0);
@@ -72,9 +79,10 @@ fn one_tier(
     selected: &[Candidate<'_>],
     replicas: i64,
     request: &Request<'_>,
+    division: Option<&mut Division>,
 ) -> Result<Vec<Share>, NotEnoughRoom> {
     let scheduling = request.placement.replica_scheduling.as_ref();
-    let room = |how| {
+    let room = |how, division| {
         by_room(
             how,
             replicas,
@@ -82,10 +90,15 @@ fn one_tier(
             request.previous,
             request.fresh,
             request.uid,
+            division,
         )
     };
     match strategy(scheduling) {
         Strategy::Duplicated => {
+            if let Some(division) = division {
+                division.by = By::Duplicated;
+                division.replicas = replicas;
+            }
             let clusters = selected.iter().map(|candidate| candidate.cluster);
             Ok(divide::duplicated(replicas, clusters))
         }
@@ -99,10 +112,11 @@ fn one_tier(
                 // Empty rows matter only to what is scaled to nothing; a row for each of 10,000 clusters costs more than
                 // the division.
                 request.replicas == 0,
+                division,
             ))
         }
-        Strategy::DynamicWeight => room(ByRoom::DynamicWeight),
-        Strategy::Aggregated => room(ByRoom::Aggregated),
+        Strategy::DynamicWeight => room(ByRoom::DynamicWeight, division),
+        Strategy::Aggregated => room(ByRoom::Aggregated, division),
     }
 }
 
@@ -113,7 +127,11 @@ fn flows_over(request: &Request<'_>) -> bool {
 }
 
 /// Fills each tier to what it can hold before the next. Shrinking thus empties the last tier first.
-fn tiers(selected: &[Candidate<'_>], request: &Request<'_>) -> Result<Vec<Share>, NotEnoughRoom> {
+fn tiers(
+    selected: &[Candidate<'_>],
+    request: &Request<'_>,
+    mut divisions: Option<&mut Vec<Division>>,
+) -> Result<Vec<Share>, NotEnoughRoom> {
     let mut remaining = request.replicas;
     let mut shares = Vec::new();
     let last = selected
@@ -135,7 +153,9 @@ fn tiers(selected: &[Candidate<'_>], request: &Request<'_>) -> Result<Vec<Share>
         if members.is_empty() || remaining == 0 {
             continue;
         }
-        shares.extend(one_tier(&members, here, request)?);
+        let mut division = divisions.is_some().then(|| Division::new(tier));
+        shares.extend(one_tier(&members, here, request, division.as_mut())?);
+        divisions.iter_mut().for_each(|all| all.extend(division.take()));
         remaining -= here;
     }
     if remaining > 0 {

@@ -3,8 +3,33 @@
 use super::{Request, component};
 use crate::cluster::Cluster;
 use crate::estimate::quotas;
-use crate::estimate::{self, Component, Demand, NO_LIMIT, Promise};
+use crate::estimate::{self, Component, Demand, Limit, NO_LIMIT, Promise};
 use crate::fleet::Fleet;
+
+/// What the number of replicas that fit goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// Nothing is asked for, so nothing is counted.
+    Nothing,
+    /// What the cluster reported in all.
+    Reported(Limit),
+    /// Whole sets of components.
+    Sets,
+    /// A ResourceQuota of the namespace there is tighter than what the cluster has free.
+    Quota,
+}
+
+impl Basis {
+    /// In words; empty if nothing is counted.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Reported(limit) => limit.words(),
+            Self::Sets => "whole sets packed by what it reported free",
+            Self::Quota => "a ResourceQuota of the namespace there",
+        }
+    }
+}
 
 /// How the room for a request is estimated.
 pub(super) struct Estimate<'a> {
@@ -45,6 +70,26 @@ impl<'a> Estimate<'a> {
             return fits;
         }
         fits.min(self.by_quotas(cluster, self.fleet.promised(place)))
+    }
+
+    /// What [`Estimate::of`] goes by for the cluster at a place.
+    pub(super) fn basis(&self, place: usize, cluster: &Cluster) -> Basis {
+        let (fits, basis) = match &self.how {
+            How::Nothing => return Basis::Nothing,
+            How::Replicas(demand) => {
+                let judged = self.fleet.room(place).map(|room| room.judged(demand));
+                let (fits, limit) = judged.unwrap_or((0, Limit::NeverReported));
+                (fits, Basis::Reported(limit))
+            }
+            How::Sets => (
+                estimate::sets(cluster, self.request.components, self.fleet.promised(place)),
+                Basis::Sets,
+            ),
+        };
+        match self.of(place, cluster) < fits {
+            true => Basis::Quota,
+            false => basis,
+        }
     }
 
     fn by_quotas(&self, cluster: &Cluster, promised: &[Promise]) -> i64 {

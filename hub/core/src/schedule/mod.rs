@@ -9,18 +9,20 @@ mod estimated;
 mod filter;
 pub mod outcome;
 pub mod peers;
+mod record;
 pub mod spread;
 mod spread_groups;
 pub mod trigger;
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use interpreter::NodeClaim;
 
 pub use asked::Asked;
 pub use assign::{Strategy, assign, strategy};
 pub use filter::{FILTERS, Filter, Refusal, filter};
+pub use record::{Record, Try, Unmet};
 
 use crate::cluster::Cluster;
 use crate::divide::Share;
@@ -28,6 +30,7 @@ use crate::divide::dynamic::NotEnoughRoom;
 use crate::estimate::{Component, Resources};
 use crate::fleet::Fleet;
 use crate::policy::Placement;
+pub use estimated::Basis;
 use estimated::Estimate;
 use peers::Peers;
 use spread::SpreadError;
@@ -104,10 +107,16 @@ pub struct Assessment {
     pub cluster: String,
     /// The filter that refused it; `None`: it is a candidate.
     pub refusal: Option<Refusal>,
+    /// The refusal in full, in words; empty for a candidate.
+    pub words: String,
+    /// The requirement that it does not meet, if it is refused for one.
+    pub unmet: Option<Unmet>,
     /// [`LOCALITY_SCORE`] if it holds the object already, else 0.
     pub score: i64,
     /// Replicas, or whole sets, that still fit.
     pub allocatable: i64,
+    /// What the estimate goes by.
+    pub basis: Basis,
     /// Replicas it holds; `None`: it was no target.
     pub held: Option<i64>,
     /// Which tier of its affinity group it belongs to.
@@ -231,63 +240,130 @@ fn start_of(request: &Request<'_>) -> usize {
 }
 
 /// Places an object. Affinity groups are tried in order, starting with the one in use; groups before it are not tried
-/// again by themselves.
+/// again by themselves. What is found on the way is written into the record, if there is one.
 ///
 /// # Errors
 /// Of the first group that was tried, if none worked.
-pub fn schedule(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, ScheduleError> {
+pub fn schedule(
+    fleet: &Fleet,
+    request: &Request<'_>,
+    mut record: Option<&mut Record>,
+) -> Result<Placed, ScheduleError> {
     let groups = match &request.placement.cluster_affinities {
         Some(groups) if request.placement.cluster_affinity.is_none() && !groups.is_empty() => groups,
-        _ => return attempt(fleet, request),
+        _ => return recorded(fleet, request, None, record),
     };
-    let names = groups.iter().map(|group| group.affinity_name.as_str());
-    let (_, outcome) = try_groups(names, start_of(request), |name| {
+    let names = || groups.iter().map(|group| group.affinity_name.as_str());
+    let start = start_of(request);
+    if let Some(record) = record.as_deref_mut() {
+        record.passed_over = names().take(start).map(str::to_owned).collect();
+    }
+    let (_, outcome) = try_groups(names(), start, |name| {
         let of_group = Request {
             observed_group: Some(name),
             ..*request
         };
         Ok(Placed {
             group: Some(name.to_owned()),
-            ..attempt(fleet, &of_group)?
+            ..recorded(fleet, &of_group, Some(name), record.as_deref_mut())?
         })
     });
     outcome.unwrap_or(Err(ScheduleError::NoClusterSelected))
 }
 
-/// What filters and estimates say about every cluster, by name: for explanations. With affinity groups, as the one in use
-/// sees it, or the first.
-pub fn assess(fleet: &Fleet, request: &Request<'_>) -> Vec<Assessment> {
-    let groups = request
-        .placement
-        .cluster_affinities
-        .as_deref()
-        .unwrap_or_default();
-    let group = groups
-        .get(start_of(request))
-        .map(|group| group.affinity_name.as_str());
-    let request = Request {
-        observed_group: group,
-        ..*request
+/// [`attempt`], written down if there is a record.
+fn recorded(
+    fleet: &Fleet,
+    request: &Request<'_>,
+    group: Option<&str>,
+    record: Option<&mut Record>,
+) -> Result<Placed, ScheduleError> {
+    let Some(record) = record else {
+        return attempt(fleet, request, None);
     };
+    let mut noted = Try::of(group);
+    let outcome = attempt(fleet, request, Some(&mut noted));
+    noted.outcome = match &outcome {
+        Ok(placed) => Ok(placed.targets.clone()),
+        Err(error) => Err(error.clone()),
+    };
+    record.tries.push(noted);
+    outcome
+}
+
+/// The request as the affinity group in use sees it, or the first; unchanged without groups.
+fn of_first_group<'a>(request: &Request<'a>) -> Request<'a> {
+    let groups = request.placement.cluster_affinities.as_deref();
+    let group = groups.unwrap_or_default().get(start_of(request));
+    Request {
+        observed_group: group.map(|group| group.affinity_name.as_str()),
+        ..*request
+    }
+}
+
+/// Clusters that pass the filters. With affinity groups, of the one in use, or the first.
+pub fn candidates(fleet: &Fleet, request: &Request<'_>) -> BTreeSet<String> {
+    let request = of_first_group(request);
+    let asked = Asked::new(&request);
+    let passed = fleet.clusters().iter();
+    passed
+        .filter(|cluster| filter::all(cluster, &asked).is_ok())
+        .map(|cluster| cluster.name.clone())
+        .collect()
+}
+
+/// What filters and estimates say about every cluster, by name: for explanations of what stays where it is. With affinity
+/// groups, as the one in use sees it, or the first.
+pub fn assess(fleet: &Fleet, request: &Request<'_>) -> Vec<Assessment> {
+    let request = of_first_group(request);
     let asked = Asked::new(&request);
     let room = Estimate::new(fleet, &request);
-    let of_one = |(place, cluster): (usize, &Cluster)| {
-        let candidate = candidate(place, cluster, &asked, &room);
-        Assessment {
-            cluster: cluster.name.clone(),
-            refusal: filter::all(cluster, &asked).err(),
-            score: candidate.score,
-            allocatable: candidate.allocatable,
-            held: asked.held(cluster),
-            tier: candidate.overflow,
-        }
+    judged(fleet, &asked, &room)
+}
+
+fn judged(fleet: &Fleet, asked: &Asked<'_>, room: &Estimate<'_>) -> Vec<Assessment> {
+    let of_one = |(place, cluster)| {
+        let refusal = filter::all(cluster, asked).err();
+        assessment(place, cluster, asked, room, refusal)
     };
     fleet.clusters().iter().enumerate().map(of_one).collect()
 }
 
-fn attempt(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, ScheduleError> {
+/// What there is to say of one cluster whose filters answered so.
+fn assessment(
+    place: usize,
+    cluster: &Cluster,
+    asked: &Asked<'_>,
+    room: &Estimate<'_>,
+    refusal: Option<Refusal>,
+) -> Assessment {
+    let candidate = candidate(place, cluster, asked, room);
+    let (unmet, words) = refusal.as_ref().map_or((None, String::new()), |refusal| {
+        record::detail(refusal, cluster, asked)
+    });
+    Assessment {
+        cluster: cluster.name.clone(),
+        refusal,
+        words,
+        unmet,
+        score: candidate.score,
+        allocatable: candidate.allocatable,
+        basis: room.basis(place, cluster),
+        held: asked.held(cluster),
+        tier: candidate.overflow,
+    }
+}
+
+fn attempt(
+    fleet: &Fleet,
+    request: &Request<'_>,
+    mut noted: Option<&mut Try>,
+) -> Result<Placed, ScheduleError> {
     let asked = Asked::new(request);
     let room = Estimate::new(fleet, request);
+    if let Some(noted) = noted.as_deref_mut() {
+        noted.judged = judged(fleet, &asked, &room);
+    }
     let mut candidates: Vec<Candidate<'_>> = Vec::with_capacity(fleet.clusters().len());
     for (place, cluster) in fleet.clusters().iter().enumerate() {
         if filter::passes(cluster, &asked) {
@@ -310,8 +386,12 @@ fn attempt(fleet: &Fleet, request: &Request<'_>) -> Result<Placed, ScheduleError
     let whole_sets = component::are_whole_sets(request.components, request.placement);
     let need = if whole_sets { 1 } else { request.replicas };
     let selected = spread::select(request.placement, candidates, need)?;
+    let divisions = noted.map(|noted| {
+        noted.selected = selected.iter().map(|one| one.cluster.name.clone()).collect();
+        &mut noted.divisions
+    });
     Ok(Placed {
-        targets: assign(&selected, request)?,
+        targets: assign(&selected, request, divisions)?,
         group: None,
         whole_sets: component::are_counted(request.components.len(), request.placement),
     })

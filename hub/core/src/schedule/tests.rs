@@ -81,8 +81,11 @@ proptest! {
         let (fleet, other) = (Fleet::new(clusters), Fleet::new(turned));
         let (placement, requests) = (placement(how, spread), crate::estimate::resources(&json!({"cpu": "1"})));
         let request = ask(&placement, replicas, &requests, &[]);
-        let placed = schedule(&fleet, &request);
-        prop_assert_eq!(&placed, &schedule(&other, &request));
+        let placed = schedule(&fleet, &request, None);
+        prop_assert_eq!(&placed, &schedule(&other, &request, None));
+        let mut record = Record::default();
+        prop_assert_eq!(&schedule(&fleet, &request, Some(&mut record)), &placed);
+        prop_assert_eq!(&record.tries[0].outcome, &placed.clone().map(|placed| placed.targets));
         let Ok(placed) = placed else { return Ok(()) };
         let asked = Asked::new(&request);
         for share in &placed.targets {
@@ -100,10 +103,10 @@ proptest! {
     ) {
         let fleet = Fleet::new(fleet_of(&rooms));
         let (placement, requests) = (placement(how, 0), crate::estimate::resources(&json!({"cpu": "1"})));
-        let Ok(before) = schedule(&fleet, &ask(&placement, first, &requests, &[])) else { return Ok(()) };
-        let same = schedule(&fleet, &ask(&placement, first, &requests, &before.targets)).unwrap();
+        let Ok(before) = schedule(&fleet, &ask(&placement, first, &requests, &[]), None) else { return Ok(()) };
+        let same = schedule(&fleet, &ask(&placement, first, &requests, &before.targets), None).unwrap();
         prop_assert_eq!(&same.targets, &before.targets);
-        let Ok(after) = schedule(&fleet, &ask(&placement, first + more, &requests, &before.targets)) else { return Ok(()) };
+        let Ok(after) = schedule(&fleet, &ask(&placement, first + more, &requests, &before.targets), None) else { return Ok(()) };
         for share in &before.targets {
             let now = after.targets.iter().find(|one| one.cluster == share.cluster).map_or(0, |one| one.replicas);
             prop_assert!(now >= share.replicas);

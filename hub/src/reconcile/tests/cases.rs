@@ -281,8 +281,9 @@ async fn why_names_policy_cluster_and_state() {
     let mut hub = two_to_one().await;
     hub.report("web-deployment", "a", Some(member_status(1, 2))).await;
     let explained = explain(&hub.reconciler, &deployments(), "shop", "web").unwrap();
-    let lines = hub_core::explain::lines(&explained).join("\n");
-    assert!(lines.contains("PropagationPolicy shop/web"), "{lines}");
+    let told = format!("{explained:?}");
+    assert!(told.contains("PropagationPolicy shop/web"), "{told}");
+    assert_eq!(explained.placement.len(), 2, "both clusters were judged");
     let state = |cluster: &str| {
         explained
             .clusters

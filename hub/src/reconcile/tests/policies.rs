@@ -257,6 +257,14 @@ async fn field_report_19_a_rule_that_fails_is_told_with_policy_path_and_cluster(
         message.contains("a keeps") && message.contains("wrong") && message.contains("/data/a"),
         "{message}"
     );
+    let why = explain(&hub.reconciler, &deployments(), "shop", "web").unwrap();
+    let a = why.clusters.iter().find(|state| state.cluster == "a").unwrap();
+    assert_eq!(a.reason.known(), Some(Reason::OverrideFailed));
+    assert!(
+        a.message.contains("keeps what it has") && a.message.contains("/data/a"),
+        "{}",
+        a.message
+    );
     // F14: the policy goes, and the cluster gets the template's value at once
     hub.delete(&overrides, "shop", "wrong").await;
     hub.plan().await;
@@ -292,11 +300,12 @@ async fn a_policy_that_matches_nothing_or_names_a_stranger_says_so() {
     };
     assert_eq!(told(&hub), ["MatchesNothing", "UnknownCluster"]);
     let why = |hub: &Hub| {
-        hub_core::explain::lines(&explain(&hub.reconciler, &policies(), "shop", "web").unwrap()).join("\n")
+        let explained = explain(&hub.reconciler, &policies(), "shop", "web").unwrap();
+        serde_json::to_string(&crate::fleet::wire::Explanation::from(explained)).unwrap()
     };
     let said = why(&hub);
     assert!(
-        said.contains("MatchesNothing") && said.contains("nobody") && said.contains("holds    0"),
+        said.contains("MatchesNothing") && said.contains("nobody") && said.contains("holds no object"),
         "{said}"
     );
     hub.put(&deployments(), deployment(1, 3, "web:1")).await;
@@ -313,4 +322,39 @@ async fn a_policy_that_matches_nothing_or_names_a_stranger_says_so() {
         condition["message"].as_str().unwrap().contains("nobody"),
         "{condition}"
     );
+}
+
+/// Turns red when a workload that runs nowhere, or a policy that no cluster can satisfy, leaves no Event.
+#[tokio::test]
+async fn field_report_165_what_goes_nowhere_is_told_on_the_object_and_on_its_policy() {
+    let mut hub = Hub::with(&["a"]).await;
+    let mut close = policy(&[("a", 1)]);
+    close["spec"]["resourceSelectors"][0]["name"] = json!("other");
+    close["spec"]["placement"]["clusterAffinity"] =
+        json!({"labelSelector": {"matchLabels": {"tier": "gold"}}});
+    hub.put(&policies(), close).await;
+    hub.put(&deployments(), deployment(1, 3, "web:1")).await;
+    hub.plan().await;
+    let events = hub.store.list(&ResourceId::new("", "events"), Some("shop")).items;
+    let mut told: Vec<(String, String)> = events
+        .iter()
+        .map(|event| {
+            let event = event.value();
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            (text(&event["involvedObject"]["kind"]), text(&event["reason"]))
+        })
+        .collect();
+    told.sort();
+    let told: Vec<(&str, &str)> = told.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            ("Deployment", "NoPolicy"),
+            ("PropagationPolicy", "MatchesNothing"),
+            ("PropagationPolicy", "NoClusterFits")
+        ]
+    );
+    let why = explain(&hub.reconciler, &deployments(), "shop", "web").unwrap();
+    let near = why.policies.iter().find(|one| one.selects_kind).unwrap();
+    assert_eq!(near.message, "it selects the Deployment other");
 }

@@ -1,7 +1,7 @@
 //! A revoked cluster: nothing new goes there, what is there stays, and nothing waits for it.
 
 use super::*;
-use crate::reconcile::{explain, verdicts};
+use crate::reconcile::explain;
 
 /// Every cluster runs every replica.
 fn everywhere() -> Value {
@@ -49,8 +49,12 @@ async fn a_revoked_cluster_keeps_what_it_has_and_holds_nothing_back() {
     let told = explain(&hub.reconciler, &deployments(), "shop", "web").unwrap();
     let there = told.clusters.iter().find(|state| state.cluster == "b").unwrap();
     assert_eq!(there.reason.known(), Some(Reason::Revoked));
-    let judged = verdicts(&hub.reconciler, &deployments(), "shop", "later").unwrap();
-    let b = judged.iter().find(|verdict| verdict.cluster == "b").unwrap();
+    let judged = explain(&hub.reconciler, &deployments(), "shop", "later").unwrap();
+    let b = judged
+        .placement
+        .iter()
+        .find(|verdict| verdict.cluster == "b")
+        .unwrap();
     assert_eq!(b.refusal.as_deref(), Some("its enrolment was revoked"));
 }
 

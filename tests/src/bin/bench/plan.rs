@@ -200,7 +200,7 @@ fn rates() -> Result<Vec<Rate>> {
                     peers: None,
                     empty_shares: EmptyShares::KeepAtZero,
                 };
-                let placed = schedule(&fleet, &request);
+                let placed = schedule(&fleet, &request, None);
                 let placed = placed.with_context(|| format!("{mode} over {size} clusters"))?;
                 ensure!(
                     !placed.targets.is_empty(),

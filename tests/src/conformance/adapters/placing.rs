@@ -80,6 +80,7 @@ fn static_weight(input: &Value) -> Answer {
         preference.as_ref(),
         &text(&input["uid"]),
         input["dropZeroRows"] != true,
+        None,
     );
     Answer::Result(json!({"targets": targets(&result)}))
 }
@@ -126,7 +127,14 @@ fn divide_dynamic(input: &Value) -> Answer {
         .iter()
         .map(|one| Room::new(one, one.allocatable, holds(&one.cluster.name)));
     let tie = TieRule::for_uid(&text(&input["uid"]));
-    match dynamic::divide(how, number(&input["targetReplicas"]), rooms.collect(), tie, true) {
+    match dynamic::divide(
+        how,
+        number(&input["targetReplicas"]),
+        rooms.collect(),
+        tie,
+        true,
+        None,
+    ) {
         Ok(mut result) => {
             result.retain(|share| share.replicas > 0);
             Answer::Result(json!({"targets": targets(&result)}))
@@ -146,7 +154,7 @@ fn assign_dynamic(input: &Value) -> Answer {
         shares(&input["previous"]),
         text(&input["uid"]),
     );
-    match dynamic::by_room(how, replicas, &candidates.all(), &previous, fresh, &uid) {
+    match dynamic::by_room(how, replicas, &candidates.all(), &previous, fresh, &uid, None) {
         Ok(result) => Answer::Result(json!({"targets": targets(&result)})),
         Err(error) => schedule_error(&error.into()),
     }
@@ -398,7 +406,7 @@ fn assign(input: &Value) -> Answer {
     let candidates = Candidates::read(&input["candidates"]);
     let assigned = with_request(input, |request| {
         let counted = component::are_counted(request.components.len(), request.placement);
-        schedule::assign(&candidates.all(), request).map(|shares| rows(&shares, request, counted))
+        schedule::assign(&candidates.all(), request, None).map(|shares| rows(&shares, request, counted))
     });
     match assigned {
         Some(Ok(rows)) => Answer::Result(json!({"targets": rows})),
@@ -429,7 +437,8 @@ fn rows(shares: &[Share], request: &Request<'_>, counted: bool) -> Value {
 fn whole(input: &Value) -> Answer {
     let fleet = Fleet::new(items(&input["clusters"]).map(cluster).collect());
     let placed = with_request(input, |request| {
-        schedule::schedule(&fleet, request).map(|placed| rows(&placed.targets, request, placed.whole_sets))
+        schedule::schedule(&fleet, request, None)
+            .map(|placed| rows(&placed.targets, request, placed.whole_sets))
     });
     match placed {
         Some(Ok(rows)) => Answer::Result(json!({"targets": rows})),

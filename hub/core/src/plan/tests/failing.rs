@@ -42,6 +42,7 @@ fn seen(at: i64, copies: &[(&str, &str, Option<i64>)]) -> Seen {
             .map(|(cluster, ..)| (*cluster).to_owned())
             .collect(),
         now: UnixSeconds(START + at),
+        taints_wait_s: 0,
         settings: Settings::default(),
     }
 }

@@ -21,6 +21,7 @@ mod properties;
 mod quotas;
 mod reports;
 mod room;
+mod story;
 mod workloads;
 
 fn cluster(name: &str) -> Value {
@@ -97,22 +98,8 @@ impl Hub {
             .with_quotas(&self.quotas)
     }
 
-    fn assess(&self, template: &Value) -> Vec<Assessment> {
-        let template = Template::read(Arc::new(template.clone())).unwrap();
-        assess_template(
-            &self.world(),
-            &template,
-            self.binding.as_ref(),
-            &Native::default(),
-            &self.names,
-        )
-        .0
-    }
-
-    fn plan(&mut self, template: &Value) -> TemplatePlan {
-        let world = self.world();
-        let template = Template::read(Arc::new(template.clone())).unwrap();
-        let previous = Previous {
+    fn previous(&self) -> Previous<'_> {
+        Previous {
             binding: self.binding.as_ref(),
             held: &self.held,
             around: Around {
@@ -120,8 +107,30 @@ impl Hub {
                 used: self.used.as_ref(),
             },
             copies: self.copies.as_ref(),
-        };
-        let plan = plan_template(&world, &template, previous, &Native::default(), &mut self.names);
+        }
+    }
+
+    /// The plan and how it comes about; nothing is kept.
+    fn explain(&self, template: &Value) -> (TemplatePlan, Story) {
+        let template = Template::read(Arc::new(template.clone())).unwrap();
+        let mut names = self.names.clone();
+        explain_template(
+            &self.world(),
+            &template,
+            self.previous(),
+            &Native::default(),
+            &mut names,
+        )
+    }
+
+    fn plan(&mut self, template: &Value) -> TemplatePlan {
+        let world = self.world();
+        let explained = self.explain(template).0;
+        let template = Template::read(Arc::new(template.clone())).unwrap();
+        let mut names = self.names.clone();
+        let plan = plan_template(&world, &template, self.previous(), &Native::default(), &mut names);
+        assert_eq!(explained, plan, "to be written down changes nothing");
+        self.names = names;
         match &plan.binding {
             BindingChange::Keep => {}
             BindingChange::Put(binding) => self.binding = Some((**binding).clone()),
@@ -199,8 +208,10 @@ fn duplicated_over_named_clusters() {
         .unwrap(),
         named(&["m1", "m3"])
     );
-    let assessed = hub.assess(&deployment("web", 3));
-    let refused: Vec<_> = assessed
+    let story = hub.explain(&deployment("web", 3)).1;
+    let placing = story.placing.unwrap();
+    let refused: Vec<_> = placing.record.tries[0]
+        .judged
         .iter()
         .filter_map(|one| Some((one.cluster.as_str(), one.refusal.clone()?)))
         .collect();
