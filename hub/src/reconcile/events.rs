@@ -31,6 +31,16 @@ struct Tale {
 }
 
 impl Reconciler {
+    /// Does no policy select a workload? Workloads are there to run somewhere; much else on a hub is not meant for clusters.
+    pub(super) fn runs_nowhere(&self, template: &Template, plan: &TemplatePlan) -> bool {
+        let kind = Kind {
+            api_version: &template.api_version,
+            kind: &template.key.kind,
+        };
+        plan.notes.iter().any(|note| note.reason == Reason::NoPolicy)
+            && self.interpreter.supports(&kind, Operation::InterpretReplica)
+    }
+
     /// Tells what a plan did. An event that cannot be stored is not missed by anything.
     pub(super) async fn tell(
         &self,
@@ -75,13 +85,6 @@ impl Reconciler {
         }
         for note in &plan.notes {
             let told_already = note.reason == Reason::NoClusterFits && plan.scheduled.is_some();
-            // Workloads are there to run somewhere; much else on a hub is not meant for clusters.
-            let kind = Kind {
-                api_version: &template.api_version,
-                kind: &template.key.kind,
-            };
-            let runs_nowhere = note.reason == Reason::NoPolicy
-                && self.interpreter.supports(&kind, Operation::InterpretReplica);
             let silent = matches!(
                 note.reason,
                 Reason::Scheduled
@@ -90,7 +93,7 @@ impl Reconciler {
                     | Reason::AwaitingChange
                     | Reason::FederatedQuotaExceeded
             ) || told_already
-                || (note.reason == Reason::NoPolicy && !runs_nowhere);
+                || (note.reason == Reason::NoPolicy && !self.runs_nowhere(template, plan));
             if !silent {
                 let place = note
                     .cluster

@@ -45,6 +45,8 @@ pub(super) struct Planner {
     over_quota: BTreeSet<TemplateKey>,
     /// Policies that selected something in the full pass that runs.
     matched: BTreeSet<PolicyRef>,
+    /// Workloads of this chunk that run nowhere, since no policy selects them.
+    homeless: Vec<(Template, TemplatePlan)>,
     /// Priorities that policies gave to templates, other than 0.
     priorities: HashMap<TemplateKey, i64>,
     /// What was promised before this process is learnt.
@@ -198,6 +200,9 @@ impl Reconciler {
                     tracing::debug!(?job, %trouble, "a plan is tried again");
                     failed.extend(self.key_of(&job));
                 }
+            }
+            for (template, plan) in std::mem::take(&mut planner.homeless) {
+                self.tell(&template, &plan, None, None, None).await;
             }
             tokio::task::yield_now().await;
         }
@@ -457,6 +462,9 @@ impl Reconciler {
             self.metrics.scheduled(scheduled.status);
         }
         if plan.binding_name.is_empty() {
+            if self.runs_nowhere(&template, &plan) {
+                planner.homeless.push((template, plan));
+            }
             return Ok(None);
         }
         let binding = BindingRef {

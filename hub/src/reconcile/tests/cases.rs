@@ -283,7 +283,7 @@ async fn why_names_policy_cluster_and_state() {
     let explained = explain(&hub.reconciler, &deployments(), "shop", "web").unwrap();
     let told = format!("{explained:?}");
     assert!(told.contains("PropagationPolicy shop/web"), "{told}");
-    assert_eq!(explained.placement.len(), 2, "both clusters were judged");
+    assert_eq!(explained.placement.len(), 3, "every cluster was judged");
     let state = |cluster: &str| {
         explained
             .clusters
