@@ -52,3 +52,4 @@ pub mod timestamp;
 pub mod types;
 pub mod uuid;
 pub mod view;
+pub mod yaml;

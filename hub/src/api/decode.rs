@@ -1,7 +1,7 @@
 //! Reading of request bodies into checked objects.
 
-use super::limits;
 use super::negotiate::{self, BodyKind};
+use super::{limits, yaml};
 use axum::body::Body;
 use bytes::Bytes;
 use http::HeaderMap;
@@ -90,9 +90,11 @@ pub(super) fn parse(headers: &HeaderMap, body: &[u8], findings: &mut Findings) -
             let text = std::str::from_utf8(body).map_err(|why| {
                 StatusError::bad_request(format!("the body of the request is not text: {why}"))
             })?;
-            negotiate::yaml(text).map_err(|why| {
+            let read = yaml::read(text).map_err(|why| {
                 StatusError::bad_request(format!("the body of the request is not YAML: {why}"))
-            })
+            })?;
+            findings.duplicate.extend(read.duplicate);
+            Ok(read.value)
         }
         BodyKind::Protobuf => protobuf::decode(TypeTable::built_in(), body).map_err(|error| match error {
             ProtobufError::UnknownKind { .. } => {

@@ -129,7 +129,8 @@ impl Api {
             .and_then(Value::as_array_mut)
         {
             finalizers.retain(|f| f != CLEANUP);
-            let done = ("False", "InstanceDeletionCompleted", "removed all instances");
+            // As long as somebody's finalizer holds the definition nothing new is made of it.
+            let done = ("True", "InstanceDeletionCompleted", "removed all instances");
             status::set_condition(&mut object, TERMINATING, done, now);
         }
         let expect = Expect::Revision(current.revision);

@@ -66,6 +66,7 @@ impl Api {
 
     async fn keep_house(&self) {
         let mut events_at = Instant::now();
+        let mut mended = Revision(0);
         loop {
             let seen = self.store.revision();
             let is_ending = self.end_definitions().await | self.end_namespaces().await;
@@ -73,11 +74,13 @@ impl Api {
                 ("roles are not gathered", self.aggregate_roles().await),
                 ("signing requests wait", self.sign_waiting().await),
                 ("namespaces lack their account", self.furnish_namespaces().await),
+                ("the CA of a namespace is wrong", self.mend_root_cas(mended).await),
             ] {
                 if let Err(error) = done {
                     tracing::warn!(%error, "{what}");
                 }
             }
+            mended = seen;
             if events_at <= Instant::now() {
                 events_at = Instant::now() + limits::OLD_EVENTS_EVERY;
                 if let Err(error) = self.remove_old_events().await {

@@ -29,6 +29,7 @@ mod source;
 mod watch;
 mod websocket;
 mod write;
+mod yaml;
 
 #[cfg(test)]
 mod tests;
@@ -239,7 +240,7 @@ impl Api {
     /// Answers one request.
     pub async fn answer(
         self: &Arc<Self>,
-        request: Request<Body>,
+        mut request: Request<Body>,
         identity: Option<&Identity>,
         peer: SocketAddr,
     ) -> Response<Body> {
@@ -253,6 +254,7 @@ impl Api {
             let ok = Bytes::from_static(b"ok");
             return respond::bytes(StatusCode::OK, "text/plain; charset=utf-8", ok);
         }
+        let is_yaml = yaml::is_wanted(&place, verb, request.headers_mut());
         let wish = access::wish(verb, request.method().as_str(), &place, &path, &query);
         let is_write = !matches!(verb, "get" | "list" | "watch");
         let log = self.audit.get().filter(|_| is_write).map(|audit| {
@@ -309,7 +311,11 @@ impl Api {
             };
             audit.write(hub_core::audit::line(&record));
         }
-        answer
+        if is_yaml {
+            yaml::answer(answer).await
+        } else {
+            answer
+        }
     }
 
     async fn place(
@@ -322,6 +328,11 @@ impl Api {
         guard: Option<Guard>,
     ) -> Response<Body> {
         let headers = request.headers();
+        if verb != "watch"
+            && let Err(error) = query.check_timeout()
+        {
+            return respond::error(&error);
+        }
         match place {
             Place::Version => self.documents.version(),
             Place::Groups(root) => self.documents.groups(*root, headers, host(headers)),
@@ -412,6 +423,8 @@ impl Api {
         };
         let mut done = match verb {
             "get" if subresource == Some("scale") => {
+                // A Scale has one form; who takes none is told so.
+                encoder?;
                 let Some(object) = source::get(&self.store, served, namespace, name)? else {
                     return Err(StatusError::not_found(&address.group, &address.plural, name));
                 };

@@ -108,14 +108,6 @@ pub(super) enum BodyKind {
     Protobuf,
 }
 
-/// Reads YAML.
-///
-/// # Errors
-/// Text that is no YAML, or too much of it.
-pub(super) fn yaml(text: &str) -> Result<serde_json::Value, serde_saphyr::Error> {
-    serde_saphyr::from_str(text)
-}
-
 /// Chooses the reader of a body.
 ///
 /// # Errors

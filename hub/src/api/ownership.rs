@@ -5,13 +5,13 @@ use super::policies::Policed;
 use super::rules::refusal;
 use super::source;
 use super::write::{Change, Done, State, Write, first};
-use super::{Api, limits, negotiate};
+use super::{Api, limits, yaml};
 use crate::clock;
 use crate::store::{CommitError, Expect};
 use http::StatusCode;
 use http::header::USER_AGENT;
 use hub_core::access::Attributes;
-use hub_core::admission;
+use hub_core::admission::{self, Part};
 use hub_core::crd::{self, CustomVersions};
 use hub_core::guard::{self, Wish};
 use hub_core::ownership::{self, ApplyError, FieldSet, TableVersions, Tracked, Writer};
@@ -249,7 +249,22 @@ impl Api {
             Some(versions) => ownership::apply(&versions, &writer, live, config, force),
             None => ownership::apply(&self.versions(write)?, &writer, live, config, force),
         };
-        merged.map_err(|error| apply_refusal(&error))
+        let merged = merged.map_err(|error| apply_refusal(&error))?;
+        let resource = &*write.served.resource;
+        if let Some(custom) = resource.custom.as_ref().filter(|_| !write.is_scale()) {
+            let keeps_status = write.part() == Part::Status || resource.subresource("status").is_none();
+            let causes = custom.refused_nulls(&merged, keeps_status);
+            if !causes.is_empty() {
+                let name = admission::name_of(&merged);
+                return Err(StatusError::invalid(
+                    &resource.group,
+                    &resource.kind,
+                    name,
+                    causes,
+                ));
+            }
+        }
+        Ok(merged)
     }
 
     /// Answers a server-side apply.
@@ -368,6 +383,7 @@ impl Api {
         let mut admitted = admission::create(write.target(), object, &self.new_uid(), &mut || {
             self.name_suffix()
         })?;
+        warnings.extend(admission::warnings(resource, &admitted, None));
         let mut alone = None;
         if crd::is_definition(resource) {
             alone = Some(self.definitions.lock().await);
@@ -407,16 +423,26 @@ impl Api {
     }
 }
 
-/// Reads the body of an apply: JSON, or the YAML that the content type names.
+/// Reads the body of an apply: YAML, of which JSON is the most usual kind.
 fn parse(body: &[u8], findings: &mut Findings) -> Result<Value, StatusError> {
-    let config = if body.trim_ascii_start().starts_with(b"{") {
-        strict::parse(body, findings).map_err(|why| why.to_string())
-    } else {
-        let text = std::str::from_utf8(body).map_err(|why| why.to_string());
-        text.and_then(|text| negotiate::yaml(text).map_err(|why| why.to_string()))
+    let mut of_json = Findings::default();
+    let config = match strict::parse(body, &mut of_json) {
+        Ok(config) => {
+            *findings = of_json;
+            config
+        }
+        Err(_) => {
+            let text = std::str::from_utf8(body).map_err(|why| why.to_string());
+            let read =
+                text.and_then(|text| yaml::read(text).map_err(|why| why.without_snippet().to_string()));
+            let read = read.map_err(|why| StatusError::bad_request(format!("error decoding YAML: {why}")))?;
+            let duplicate = read.duplicate;
+            findings
+                .duplicate
+                .extend(duplicate.map(|what| format!("error converting YAML to JSON: {what}")));
+            read.value
+        }
     };
-    let config: Value =
-        config.map_err(|why| StatusError::bad_request(format!("error decoding YAML: {why}")))?;
     if config.is_object() {
         Ok(config)
     } else {

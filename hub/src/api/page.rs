@@ -67,13 +67,15 @@ pub(super) struct Pins {
 }
 
 impl Pins {
-    /// The token that continues a listing after an object; pins the listing unless a pin has it already.
+    /// The token that continues a listing after an object; pins the listing unless a pin has it already. The life of a
+    /// pin begins with the first page; further ones do not lengthen it.
     pub(super) fn token(
         &self,
         id: &ResourceId,
         namespace: Option<&str>,
         listing: &Arc<Listing>,
         after: (&str, &str),
+        is_first: bool,
         now: Instant,
     ) -> String {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +83,9 @@ impl Pins {
         pins.retain(|p| p.until > now);
         let number = match pins.iter_mut().find(|p| Arc::ptr_eq(&p.listing, listing)) {
             Some(pin) => {
-                pin.until = now + limits::PIN_LIFE;
+                if is_first {
+                    pin.until = now + limits::PIN_LIFE;
+                }
                 pin.number
             }
             None => {
@@ -157,13 +161,16 @@ mod tests {
             revision: Revision(7),
             items: Vec::new(),
         });
-        let text = pins.token(&id, Some("ns"), &listing, ("ns", "a"), now);
+        let text = pins.token(&id, Some("ns"), &listing, ("ns", "a"), true, now);
         let token = Token::parse(&text).expect("our token");
         assert_eq!(token.after(), ("ns", "a"));
         let found = pins.find(&token, &id, Some("ns"), now).expect("pinned");
         assert!(Arc::ptr_eq(&found, &listing));
         assert!(pins.find(&token, &id, None, now).is_err(), "another list");
 
+        // Further pages do not keep it.
+        let half = now + limits::PIN_LIFE / 2;
+        pins.token(&id, Some("ns"), &listing, ("ns", "b"), false, half);
         let late = now + limits::PIN_LIFE;
         let error = pins.find(&token, &id, Some("ns"), late).expect_err("gone");
         assert_eq!(error.code(), 410);
@@ -184,9 +191,9 @@ mod tests {
                 items: Vec::new(),
             })
         };
-        let first = Token::parse(&pins.token(&id, None, &listing(), ("", "a"), now)).expect("a token");
+        let first = Token::parse(&pins.token(&id, None, &listing(), ("", "a"), true, now)).expect("a token");
         for _ in 0..limits::PINS {
-            pins.token(&id, None, &listing(), ("", "a"), now);
+            pins.token(&id, None, &listing(), ("", "a"), true, now);
         }
         assert!(pins.find(&first, &id, None, now).is_err(), "the oldest went");
         for text in ["", "x", "e30", &"a".repeat(5000)] {

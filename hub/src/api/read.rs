@@ -206,6 +206,7 @@ impl Api {
                 namespace,
                 &listing,
                 (&last.namespace, &last.name),
+                token.is_none(),
                 now,
             );
             if selection.is_empty() {

@@ -127,6 +127,28 @@ pub(super) fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
+/// Whether Go reads a text as a duration: `0`, `1h30m`, `1.5s`.
+fn is_duration(text: &str) -> bool {
+    const UNITS: [&str; 8] = ["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
+    let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if rest == "0" {
+        return true;
+    }
+    let is_empty = rest.is_empty();
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.');
+        let (number, after) = rest.split_at(end.unwrap_or(rest.len()));
+        let end = after.find(|c: char| c.is_ascii_digit() || c == '.');
+        let (unit, after) = after.split_at(end.unwrap_or(after.len()));
+        let has_digit = number.bytes().any(|b| b.is_ascii_digit());
+        if !has_digit || number.matches('.').count() > 1 || !UNITS.contains(&unit) {
+            return false;
+        }
+        rest = after;
+    }
+    !is_empty
+}
+
 /// The query of a request.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Query(Vec<(String, String)>);
@@ -188,6 +210,19 @@ impl Query {
         }
     }
 
+    /// Checks `timeout`, which every request may carry. None takes as long as one can say there, so it has no effect.
+    ///
+    /// # Errors
+    /// 400 if it is no duration.
+    pub(super) fn check_timeout(&self) -> Result<(), StatusError> {
+        match self.get("timeout") {
+            Some(text) if !is_duration(text) => Err(StatusError::bad_request(format!(
+                "invalid timeout specified in the request URL - time: invalid duration {text:?}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the write is a dry run.
     ///
     /// # Errors
@@ -211,6 +246,26 @@ pub(super) fn dry_run_error(given: &str, options_kind: &str) -> StatusError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timeout_is_a_duration() {
+        for text in ["0", "0s", "1h30m", "1.5s", "-3m", ".5ms", "10us"] {
+            assert!(is_duration(text), "{text}");
+        }
+        for text in ["", "invalid", "1", "s", "1d", "1.2.3s", ".s", "-", "1s2"] {
+            assert!(!is_duration(text), "{text}");
+        }
+        assert!(Query::parse("timeout=3m").check_timeout().is_ok());
+        let error = Query::parse("timeout=invalid")
+            .check_timeout()
+            .expect_err("no duration");
+        assert_eq!(error.code(), 400);
+        assert!(
+            error
+                .message
+                .starts_with("invalid timeout specified in the request URL")
+        );
+    }
 
     fn address(path: &str) -> (String, String, String, String, String, String) {
         match place(path) {

@@ -132,7 +132,7 @@ impl Write<'_> {
         self.query.dry_run(self.options_kind())
     }
 
-    fn part(&self) -> Part {
+    pub(super) fn part(&self) -> Part {
         match self.subresource {
             Some("status") => Part::Status,
             Some("approval") => Part::Approval,
@@ -220,6 +220,7 @@ impl Api {
                 admission::create(write.target(), object.clone(), &self.new_uid(), &mut || {
                     self.name_suffix()
                 })?;
+            warnings.extend(admission::warnings(&served.resource, &admitted, None));
             let mut alone = None;
             if crd::is_definition(&served.resource) {
                 alone = Some(self.definitions.lock().await);
@@ -273,8 +274,12 @@ impl Api {
         let kind = &write.served.resource.kind;
         let mut object = decode::parse_as(kind, write.headers, &write.body, &mut findings)?;
         let warnings = self.check_body(&write, &mut object, findings)?;
-        if !write.is_scale() {
-            check_conditional(write.served, &object, name)?;
+        if !write.is_scale()
+            && let Err(refused) = check_conditional(write.served, &object, name)
+        {
+            // That it is not there at all is said first.
+            self.stored(write.served, Wish::Update, write.namespace, name)?;
+            return Err(refused);
         }
         self.change(&write, name, &Change::Whole(object), warnings).await
     }
@@ -386,6 +391,7 @@ impl Api {
                 Some(&old),
                 &mut found,
             )?;
+            found.extend(admission::warnings(resource, after, Some(&old)));
             warnings.extend(found);
             warnings.dedup();
             let expect = Expect::Revision(current.revision);

@@ -11,6 +11,7 @@ mod subresources;
 mod zero;
 
 pub use kinds::{holds_itself, is_protected_namespace, new_namespace};
+pub(crate) use metadata::check_embedded as check_embedded_metadata;
 pub use metadata::check_preconditions;
 
 use crate::admission_policy;
@@ -113,6 +114,9 @@ pub fn check_kind(resource: &Resource, object: &mut Value) -> Result<(), StatusE
         ));
     };
     let expected = resource.api_version();
+    if resource.custom.is_some() {
+        check_custom_kind(resource, members)?;
+    }
     match members.get("kind").and_then(Value::as_str) {
         None | Some("") => {
             members.insert("kind".to_owned(), json!(resource.kind));
@@ -141,6 +145,34 @@ pub fn check_kind(resource: &Resource, object: &mut Value) -> Result<(), StatusE
         Some(_) => {}
     }
     Ok(())
+}
+
+/// Custom resources are decoded whatever they say they are, so it is told later and in other words.
+fn check_custom_kind(resource: &Resource, members: &Map<String, Value>) -> Result<(), StatusError> {
+    let text = |key: &str| members.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (expected, version) = (resource.api_version(), text("apiVersion"));
+    if !version.is_empty() && version != expected {
+        return Err(StatusError::bad_request(format!(
+            "the API version in the data ({version}) does not match the expected API version ({expected})"
+        )));
+    }
+    let kind = text("kind");
+    if kind.is_empty() || kind == &*resource.kind {
+        return Ok(());
+    }
+    let why = format!("must be {}", resource.kind);
+    let cause = Cause::invalid("kind", &json!(kind), why);
+    let metadata = members.get("metadata").and_then(|m| m.get("name"));
+    let name = metadata.and_then(Value::as_str).unwrap_or_default();
+    Err(StatusError::invalid(&resource.group, kind, name, vec![cause]))
+}
+
+/// Warnings about a new state of an object.
+pub fn warnings(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<String> {
+    if resource.custom.is_none() {
+        return Vec::new();
+    }
+    metadata::finalizer_warnings(object, old)
 }
 
 /// What Go's decoder says about a body of another kind or version.

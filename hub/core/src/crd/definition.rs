@@ -450,36 +450,82 @@ fn check_conversion(spec: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
+/// Annotation by which a definition in a group of Kubernetes says where it was approved.
+const APPROVED: &str = "api-approved.kubernetes.io";
+
+fn is_protected(group: &str) -> bool {
+    ["k8s.io", "kubernetes.io"]
+        .iter()
+        .any(|domain| group == *domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')))
+}
+
+fn approved_by(definition: &Value) -> &str {
+    let annotations = definition.pointer("/metadata/annotations");
+    let given = annotations.and_then(|a| a.get(APPROVED));
+    given.and_then(Value::as_str).unwrap_or_default()
+}
+
+fn approval_missing() -> String {
+    format!(
+        "protected groups must have approval annotation \"{APPROVED}\", see \
+         https://github.com/kubernetes/enhancements/pull/1111"
+    )
+}
+
+fn approval_wrong() -> String {
+    format!(
+        "protected groups must have approval annotation \"{APPROVED}\" with either a URL or a reason starting with \
+         \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111"
+    )
+}
+
+/// Status, reason and message of the condition that says whether the API was approved; none outside the groups of
+/// Kubernetes.
+pub(super) fn approval(definition: &Value) -> Option<(&'static str, &'static str, String)> {
+    let group = definition.pointer("/spec/group").and_then(Value::as_str);
+    if !is_protected(group.unwrap_or_default()) {
+        return None;
+    }
+    let given = approved_by(definition);
+    Some(if given.is_empty() {
+        ("False", "MissingAnnotation", approval_missing())
+    } else if given.starts_with("unapproved") {
+        (
+            "False",
+            "UnapprovedAnnotation",
+            format!("not approved: {given:?}"),
+        )
+    } else if is_url(given) {
+        ("True", "ApprovedAnnotation", format!("approved in {given}"))
+    } else {
+        ("False", "InvalidAnnotation", approval_wrong())
+    })
+}
+
+/// Whether a text has a scheme and a host.
+fn is_url(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return false;
+    };
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    is_scheme && !rest.is_empty() && !rest.starts_with('/')
+}
+
 /// Groups of Kubernetes itself need an approval.
 fn check_approval(definition: &Value, old: Option<&Value>, group: &str, causes: &mut Vec<Cause>) {
-    const KEY: &str = "api-approved.kubernetes.io";
-    let is_protected = ["k8s.io", "kubernetes.io"]
-        .iter()
-        .any(|domain| group == *domain || group.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')));
-    let approval = |of: &Value| {
-        let annotations = of.pointer("/metadata/annotations");
-        annotations
-            .and_then(|a| a.get(KEY))
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
-    let given = approval(definition);
-    let is_fine =
-        given.starts_with("https://") || given.starts_with("http://") || given.starts_with("unapproved");
-    if !is_protected || is_fine || old.is_some_and(|old| approval(old) == given) {
+    let given = approved_by(definition);
+    let is_fine = is_url(given) || given.starts_with("unapproved");
+    if !is_protected(group) || is_fine || old.is_some_and(|old| approved_by(old) == given) {
         return;
     }
-    let field = format!("metadata.annotations[{KEY}]");
+    let field = format!("metadata.annotations[{APPROVED}]");
     if given.is_empty() {
-        let why = "protected groups must have approval annotation \"api-approved.kubernetes.io\", see https://github.com/kubernetes/enhancements/pull/1111";
-        causes.push(Cause::required(field, why));
+        causes.push(Cause::required(field, &approval_missing()));
     } else {
-        let why = format!(
-            "protected groups must have approval annotation \"{KEY}\" with either a URL or a reason starting with \
-             \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111"
-        );
-        causes.push(Cause::invalid(field, &json!(given), why));
+        causes.push(Cause::invalid(field, &json!(given), approval_wrong()));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Source of the rules: the apiextensions API server of Kubernetes.
 
+mod change;
 pub mod columns;
 pub mod definition;
 pub mod formats;

@@ -1,9 +1,12 @@
 //! What becomes of one custom object: how a body is taken, how a stored one is read, what is wrong with a new state.
 
+use super::change::Pair;
 use super::kind::Custom;
 use super::rules::{Spent, Subject};
 use super::schema::{Schema, member_path};
 use super::{lists, shape, validate};
+use crate::admission;
+use crate::names;
 use crate::status_error::Cause;
 use crate::strict::{self, Findings};
 use crate::types::{TypeId, TypeTable};
@@ -39,7 +42,26 @@ impl Custom {
         findings.unknown.sort();
         findings.unknown.truncate(strict::MAX_FINDINGS);
         shape::fill(&self.schema, object);
+        // A default may hold metadata with fields that no metadata has: they go, and nobody sent them.
+        if self.schema.has_defaults {
+            let mut of_defaults = Findings::default();
+            embedded_metadata(table, metadata_type, &self.schema, object, "", &mut of_defaults)?;
+        }
         Ok(())
+    }
+
+    /// Nulls that an apply puts where none may stand; in every other write they mean that nothing is said. `status` is left
+    /// out where it is written through its own subresource.
+    pub fn refused_nulls(&self, object: &Value, keeps_status: bool) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        for (name, value) in object.as_object().into_iter().flatten() {
+            if let Some(of) = self.schema.properties.get(name.as_str())
+                && (keeps_status || name != "status")
+            {
+                refused_nulls(of, value, name, &mut causes);
+            }
+        }
+        causes
     }
 
     /// A stored object as this version shows it: shaped by the schema that is in force now.
@@ -133,8 +155,21 @@ impl Custom {
             });
             return causes;
         }
-        let mut spent = Spent::default();
-        ask(&self.schema, object, old, "", &mut spent, &mut causes);
+        let pair = old.map(|before| Pair {
+            schema: &self.schema,
+            now: object,
+            before,
+        });
+        let before = Before {
+            value: old,
+            own: pair,
+            nearest: pair,
+        };
+        let mut asking = Asking {
+            spent: Spent::default(),
+            causes: &mut causes,
+        };
+        asking.node(&self.schema, object, before, "");
         causes
     }
 
@@ -178,6 +213,27 @@ fn replicas(object: &Value, path: &[Box<str>]) -> Option<Cause> {
     (count > most).then(|| Cause::invalid(field, found, format!("should be less than or equal to {most}")))
 }
 
+fn refused_nulls(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    match value {
+        Value::Null if schema.default.is_none() => causes.extend(validate::check(schema, value, None, path)),
+        Value::Object(members) => {
+            for (name, inner) in members {
+                if let Some(of) = schema.member(name) {
+                    refused_nulls(of, inner, &member_path(path, name), causes);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(of) = &schema.items {
+                for (at, item) in items.iter().enumerate() {
+                    refused_nulls(of, item, &format!("{path}[{at}]"), causes);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Checks `metadata` as that of every kind.
 fn check_metadata(
     table: &TypeTable,
@@ -216,7 +272,7 @@ fn embedded_metadata(
                 let at = member_path(path, name);
                 if below.is_embedded && inner.get("metadata").is_some_and(Value::is_object) {
                     let mut inside = Findings::default();
-                    check_metadata(table, of, inner, &mut inside)?;
+                    coerce(table, of, inner, &at, &mut inside)?;
                     let with_path = |text: &String| text.replacen('"', &format!("\"{at}."), 1);
                     findings.unknown.extend(inside.unknown.iter().map(with_path));
                 }
@@ -228,7 +284,7 @@ fn embedded_metadata(
                 for (number, item) in items.iter_mut().enumerate() {
                     let at = format!("{path}[{number}]");
                     if below.is_embedded && item.get("metadata").is_some_and(Value::is_object) {
-                        check_metadata(table, of, item, findings)?;
+                        coerce(table, of, item, &at, findings)?;
                     }
                     embedded_metadata(table, of, below, item, &at, findings)?;
                 }
@@ -239,18 +295,53 @@ fn embedded_metadata(
     Ok(())
 }
 
-/// Objects within the object say what they are.
+/// Checks `metadata` of an object within the object; what is wrong is told with its place.
+fn coerce(
+    table: &TypeTable,
+    of: TypeId,
+    object: &mut Value,
+    path: &str,
+    findings: &mut Findings,
+) -> Result<(), String> {
+    let metadata = object.get("metadata").map(Value::to_string).unwrap_or_default();
+    check_metadata(table, of, object, findings).map_err(|why| {
+        let why = why.replace("ObjectMeta.metadata.", "ObjectMeta.");
+        format!("{path}.metadata: Invalid value: {metadata}: {why}")
+    })
+}
+
+/// What is wrong with the `apiVersion` or `kind` of an object within the object.
+fn misnomer(key: &str, text: &str) -> Option<String> {
+    if text.is_empty() {
+        return Some("must not be empty".to_owned());
+    }
+    if key == "apiVersion" {
+        let parts = text.matches('/').count();
+        return (parts > 1).then(|| format!("unexpected GroupVersion string: {text}"));
+    }
+    let why = names::dns_1035_label(&text.to_lowercase()).err()?;
+    Some(format!("may have mixed case, but should otherwise match: {why}"))
+}
+
+/// Objects within the object say what they are, and their metadata is as that of every object.
 fn embedded(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     if schema.is_embedded && value.is_object() {
         for key in ["apiVersion", "kind"] {
             let field = member_path(path, key);
             match value.get(key) {
-                Some(Value::String(text)) if !text.is_empty() => {}
                 None => causes.push(Cause::required(field, "")),
-                Some(Value::String(_)) => causes.push(Cause::required(field, "must not be empty")),
+                Some(Value::String(text)) => {
+                    if let Some(why) = misnomer(key, text) {
+                        causes.push(Cause::invalid(field, &json!(text), why));
+                    }
+                }
                 Some(other) => causes.push(Cause::invalid(field, other, "must be a string")),
             }
         }
+        causes.extend(admission::check_embedded_metadata(
+            value,
+            &member_path(path, "metadata"),
+        ));
     }
     match value {
         Value::Object(members) => {
@@ -271,46 +362,78 @@ fn embedded(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>)
     }
 }
 
-/// Asks the rules of all nodes. What did not change is not held against the writer.
-fn ask(
-    schema: &Schema,
-    value: &Value,
-    old: Option<&Value>,
-    path: &str,
-    spent: &mut Spent,
-    causes: &mut Vec<Cause>,
-) {
-    if !schema.has_rules || value.is_null() {
-        return;
-    }
-    if let Some(rules) = &schema.rules {
-        let found = rules.check(Subject { value, old, path }, spent);
-        if old != Some(value) {
-            causes.extend(found);
+/// Asks the rules of all nodes.
+struct Asking<'c> {
+    spent: Spent,
+    causes: &'c mut Vec<Cause>,
+}
+
+/// What stood at a node before.
+#[derive(Clone, Copy)]
+struct Before<'a> {
+    /// What rules see as `oldSelf`.
+    value: Option<&'a Value>,
+    /// The node itself with what stood there.
+    own: Option<Pair<'a>>,
+    /// The node, or else the nearest around it, of which is known what stood there: if nothing changed in it, its faults are
+    /// not held against the writer.
+    nearest: Option<Pair<'a>>,
+}
+
+impl<'a> Before<'a> {
+    fn below(self, value: Option<&'a Value>, own: Option<Pair<'a>>) -> Before<'a> {
+        Before {
+            value,
+            own,
+            nearest: own.or(self.nearest),
         }
     }
-    match value {
-        Value::Object(members) => {
-            for (name, inner) in members {
-                let Some(below) = schema.member(name) else {
-                    continue;
-                };
-                let at = if schema.properties.contains_key(name.as_str()) {
-                    member_path(path, name)
-                } else {
-                    format!("{path}[{name}]")
-                };
-                ask(below, inner, schema.member_before(name, old), &at, spent, causes);
-            }
+
+    fn member(self, schema: &Schema, name: &str) -> Before<'a> {
+        let own = self.own.and_then(|pair| pair.member(name));
+        self.below(schema.member_before(name, self.value), own)
+    }
+
+    fn item(self, schema: &Schema, item: &'a Value) -> Before<'a> {
+        let own = self.own.and_then(|pair| pair.item(item));
+        self.below(schema.item_before(item, self.value), own)
+    }
+}
+
+impl Asking<'_> {
+    fn node<'a>(&mut self, schema: &'a Schema, value: &'a Value, before: Before<'a>, path: &str) {
+        if !schema.has_rules || value.is_null() {
+            return;
         }
-        Value::Array(items) => {
-            if let Some(below) = &schema.items {
-                for (number, item) in items.iter().enumerate() {
-                    let before = schema.item_before(item, old);
-                    ask(below, item, before, &format!("{path}[{number}]"), spent, causes);
+        if let Some(rules) = &schema.rules {
+            let old = before.value;
+            let is_same = || before.nearest.is_some_and(Pair::is_same);
+            let found = rules.check(Subject { value, old, path }, is_same, &mut self.spent);
+            self.causes.extend(found);
+        }
+        match value {
+            Value::Object(members) => {
+                for (name, inner) in members {
+                    let Some(below) = schema.member(name) else {
+                        continue;
+                    };
+                    let at = if schema.properties.contains_key(name.as_str()) {
+                        member_path(path, name)
+                    } else {
+                        format!("{path}[{name}]")
+                    };
+                    self.node(below, inner, before.member(schema, name), &at);
                 }
             }
+            Value::Array(items) => {
+                if let Some(below) = &schema.items {
+                    for (number, item) in items.iter().enumerate() {
+                        let before = before.item(schema, item);
+                        self.node(below, item, before, &format!("{path}[{number}]"));
+                    }
+                }
+            }
+            _ => {}
         }
-        _ => {}
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn check(schema: &Value, has_status: bool, is_unchanged: bool, path: 
     let is_structural = broken.is_empty();
     causes.extend(broken);
     if is_structural {
-        defaults(schema, &at, &mut causes);
+        defaults(schema, &at, false, &mut causes);
     }
     let mut walk = Walk { causes: Vec::new() };
     walk.node(
@@ -121,12 +121,13 @@ fn at_root(schema: &Value, at: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-/// Defaults hold nothing unknown and fit their own schema.
-fn defaults(node: &Value, path: &str, causes: &mut Vec<Cause>) {
+/// Defaults hold nothing unknown and fit their own schema. Within the metadata of an embedded object what is unknown goes
+/// when the default is used.
+fn defaults(node: &Value, path: &str, is_in_metadata: bool, causes: &mut Vec<Cause>) {
     if let Some(default) = node.get("default").filter(|d| !d.is_null()) {
         let (schema, at) = (Schema::read(node), format!("{path}.default"));
         let mut pruned = default.clone();
-        if !shape::prune_default(&schema, &mut pruned).is_empty() {
+        if !is_in_metadata && !shape::prune_default(&schema, &mut pruned).is_empty() {
             causes.push(Cause::invalid(
                 at.clone(),
                 default,
@@ -148,12 +149,14 @@ fn defaults(node: &Value, path: &str, causes: &mut Vec<Cause>) {
         );
         return;
     }
+    let is_embedded = is_set(node, "x-kubernetes-embedded-resource");
     for (name, of) in members(node, "properties") {
-        defaults(of, &format!("{path}.properties[{name}]"), causes);
+        let is_in_metadata = is_in_metadata || (is_embedded && name == "metadata");
+        defaults(of, &format!("{path}.properties[{name}]"), is_in_metadata, causes);
     }
     for key in ["items", "additionalProperties"] {
         if let Some(of) = node.get(key).filter(|n| n.is_object()) {
-            defaults(of, &format!("{path}.{key}"), causes);
+            defaults(of, &format!("{path}.{key}"), is_in_metadata, causes);
         }
     }
 }

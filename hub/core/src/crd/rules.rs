@@ -402,8 +402,9 @@ impl Compiler<'_> {
 }
 
 impl NodeRules {
-    /// Asks all rules of the node; the causes of those that fail.
-    pub fn check(&self, subject: Subject<'_>, spent: &mut Spent) -> Vec<Cause> {
+    /// Asks all rules of the node; the causes of those that fail. What did not change, as `is_same` finds out, breaks only
+    /// rules about changes.
+    pub fn check(&self, subject: Subject<'_>, is_same: impl Fn() -> bool, spent: &mut Spent) -> Vec<Cause> {
         let lists = Lists::default();
         let value = self.shape.value(subject.value, &lists);
         let old = subject.old.map(|old| self.shape.value(old, &lists));
@@ -434,7 +435,12 @@ impl NodeRules {
             };
             match outcome {
                 Ok(Cel::Bool(true)) => {}
-                Ok(_) => causes.push(failed(rule, subject, &scope, spent)),
+                Ok(_) => {
+                    let cause = failed(rule, subject, &scope, spent);
+                    if rule.uses_old || !is_same() {
+                        causes.push(cause);
+                    }
+                }
                 Err(error) if error.is_cost => {
                     let why = format!(
                         "'{told}': call cost exceeds limit for rule, no further validation rules will be run"
@@ -527,7 +533,8 @@ mod tests {
             old,
             path: "spec",
         };
-        let causes = rules.check(subject, &mut Spent::default());
+        let is_same = || old == Some(value);
+        let causes = rules.check(subject, is_same, &mut Spent::default());
         let told = causes.into_iter().map(|c| format!("{}: {}", c.field, c.message));
         told.collect()
     }

@@ -1,15 +1,19 @@
 //! The status of a definition: whether its names are free, whether it is served, in which versions its objects are
 //! stored. Upstream's controllers write it a moment after the definition; here it is part of the write itself.
 
-use super::definition::versions;
+use super::definition::{self, versions};
 use super::structural::{is_set, text};
 use crate::timestamp;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 /// Condition: the names are free.
 pub const NAMES_ACCEPTED: &str = "NamesAccepted";
 /// Condition: the kind is served.
 pub const ESTABLISHED: &str = "Established";
+/// Condition of definitions in the groups of Kubernetes itself: the API was approved.
+pub const API_APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
 /// Condition: the definition is being deleted.
 pub const TERMINATING: &str = "Terminating";
 
@@ -171,15 +175,43 @@ pub fn settle(definition: &mut Value, old: Option<&Value>, taken: &Taken, now: i
                 now,
             );
             if !is_true(definition, ESTABLISHED) {
-                let state = (
-                    "True",
-                    "InitialNamesAccepted",
-                    "the initial names have been accepted",
-                );
+                let state = if has_broken_authority(definition) {
+                    let why = "The conversion webhook CABundle is invalid";
+                    ("False", "InvalidCABundle", why)
+                } else {
+                    let why = "the initial names have been accepted";
+                    ("True", "InitialNamesAccepted", why)
+                };
                 set_condition(definition, ESTABLISHED, state, now);
             }
         }
     }
+    if let Some((status, reason, why)) = definition::approval(definition) {
+        set_condition(definition, API_APPROVED, (status, reason, &why), now);
+    }
+}
+
+/// Whether the certificates by which a conversion webhook would be known are none.
+fn has_broken_authority(definition: &Value) -> bool {
+    let bundle = definition.pointer("/spec/conversion/webhook/clientConfig/caBundle");
+    let Some(bundle) = bundle.and_then(Value::as_str).filter(|b| !b.is_empty()) else {
+        return false;
+    };
+    let text = BASE64.decode(bundle).ok().and_then(|b| String::from_utf8(b).ok());
+    !text.is_some_and(|text| holds_certificate(&text))
+}
+
+/// Whether a text in PEM holds a certificate.
+fn holds_certificate(text: &str) -> bool {
+    /// Of a sequence in DER, which every certificate is.
+    const SEQUENCE: u8 = 0x30;
+    let blocks = text.split("-----BEGIN CERTIFICATE-----").skip(1);
+    let inner = blocks.filter_map(|block| Some(block.split_once("-----END CERTIFICATE-----")?.0));
+    let mut certificates = inner.filter_map(|lines| {
+        let packed: String = lines.split_whitespace().collect();
+        BASE64.decode(packed).ok()
+    });
+    certificates.any(|der| der.first() == Some(&SEQUENCE))
 }
 
 fn names_in<'v>(names: &'v Value, key: &str) -> Vec<&'v str> {
@@ -232,6 +264,56 @@ mod tests {
         let mut again = definition();
         settle(&mut again, Some(&first), &Taken::default(), 100);
         assert_eq!(again["status"], first["status"]);
+    }
+
+    #[test]
+    fn a_definition_with_broken_certificates_is_not_established() {
+        let certificate = format!(
+            "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+            BASE64.encode([0x30, 0x03, 0x02, 0x01, 0x05])
+        );
+        let table = [
+            ("", true),
+            ("Cg==", false),
+            ("not base64", false),
+            (&BASE64.encode(certificate), true),
+        ];
+        for (bundle, expected) in table {
+            let mut made = definition();
+            made["spec"]["conversion"] =
+                json!({"strategy": "Webhook", "webhook": {"clientConfig": {"caBundle": bundle}}});
+            settle(&mut made, None, &Taken::default(), 0);
+            assert_eq!(is_true(&made, ESTABLISHED), expected, "{bundle}");
+            assert!(is_true(&made, NAMES_ACCEPTED));
+        }
+    }
+
+    #[test]
+    fn definitions_of_kubernetes_say_whether_they_are_approved() {
+        let table = [
+            ("a.io", "", None),
+            (
+                "sigs.k8s.io",
+                "https://example.com/1",
+                Some(("True", "ApprovedAnnotation")),
+            ),
+            (
+                "k8s.io",
+                "unapproved, a test",
+                Some(("False", "UnapprovedAnnotation")),
+            ),
+            ("kubernetes.io", "", Some(("False", "MissingAnnotation"))),
+            ("x.kubernetes.io", "yes", Some(("False", "InvalidAnnotation"))),
+        ];
+        for (group, annotation, expected) in table {
+            let mut made = definition();
+            made["spec"]["group"] = json!(group);
+            made["metadata"] = json!({"annotations": {"api-approved.kubernetes.io": annotation}});
+            settle(&mut made, None, &Taken::default(), 0);
+            let found = condition(&made, API_APPROVED).map(|c| (c["status"].as_str(), c["reason"].as_str()));
+            let expected = expected.map(|(status, reason)| (Some(status), Some(reason)));
+            assert_eq!(found, expected, "{group} {annotation}");
+        }
     }
 
     #[test]

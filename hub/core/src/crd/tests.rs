@@ -436,3 +436,175 @@ proptest! {
         prop_assert!(kept.iter().all(|c| asked_always(&c.field)), "{:?}", kept);
     }
 }
+
+/// What is wrong with an update of a widget, as text.
+fn faults(served: &Resource, old: &Value, new: &Value) -> Vec<String> {
+    let custom = served.custom.as_ref().expect("a custom resource");
+    texts(&custom.check(new, Some(old), Written::Whole))
+}
+
+fn of_spec(spec: Value) -> Value {
+    json!({"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec})
+}
+
+#[test]
+fn what_did_not_change_is_held_against_nobody() {
+    let served = widget(
+        &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "name": {"type": "string"},
+        "once": {"type": "string", "x-kubernetes-validations": [{"rule": "self != oldSelf", "message": "must change"}]},
+        "few": {"type": "string", "x-kubernetes-validations": [{"rule": "self.size() < 3", "message": "too long"}]},
+        "tags": {"type": "array", "x-kubernetes-list-type": "atomic", "items": {"type": "string",
+            "x-kubernetes-validations": [{"rule": "self.startsWith('a')", "message": "no a"}]}},
+        "ports": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port"], "maxItems": 1,
+            "items": {"type": "object", "required": ["port"], "properties": {"port": {"type": "integer"}}}}}}}}),
+    );
+    let cases = [
+        // A rule about changes is asked whatever changes.
+        (
+            json!({"once": "x"}),
+            json!({"once": "x", "name": "b"}),
+            vec!["spec.once: Invalid value: \"x\": must change"],
+        ),
+        (
+            json!({"few": "long"}),
+            json!({"few": "long", "name": "b"}),
+            vec![],
+        ),
+        (
+            json!({"few": "long"}),
+            json!({"few": "longer"}),
+            vec!["spec.few: Invalid value: \"longer\": too long"],
+        ),
+        // Items of a list without keys are unchanged if the whole list is.
+        (
+            json!({"tags": ["b", "c"]}),
+            json!({"tags": ["b", "c"], "name": "b"}),
+            vec![],
+        ),
+        (
+            json!({"tags": ["b", "a"]}),
+            json!({"tags": ["b"]}),
+            vec!["spec.tags[0]: Invalid value: \"b\": no a"],
+        ),
+        // The order of items with keys is no change.
+        (
+            json!({"ports": [{"port": 1}, {"port": 2}]}),
+            json!({"ports": [{"port": 2}, {"port": 1}]}),
+            vec![],
+        ),
+        (
+            json!({"ports": [{"port": 1}, {"port": 2}]}),
+            json!({"ports": [{"port": 2}, {"port": 3}]}),
+            vec!["spec.ports: Too many: 2: must have at most 1 item"],
+        ),
+    ];
+    for (old, new, expected) in cases {
+        assert_eq!(
+            faults(&served, &of_spec(old.clone()), &of_spec(new.clone())),
+            expected,
+            "{old} {new}"
+        );
+    }
+}
+
+#[test]
+fn objects_within_objects_have_names_and_metadata_like_all() {
+    let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true});
+    let served = widget(
+        &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+        "template": embedded, "all": {"type": "array", "items": embedded}, "given": {"type": "object",
+            "x-kubernetes-embedded-resource": true, "properties": {"metadata": {"type": "object",
+                "default": {"name": "x", "strange": 1}}}}}}}}),
+    );
+    let custom = served.custom.as_ref().expect("a custom resource");
+    let wrong = of_spec(json!({
+        "template": {"apiVersion": "a/b/c", "kind": "%", "metadata": {"name": "..", "labels": {"a": "x y"}}},
+        "all": [{"apiVersion": "v1", "kind": "", "metadata": {"finalizers": ["plain"]}}]}));
+    let found = texts(&custom.check(&wrong, None, Written::Whole));
+    let starts = [
+        "spec.all[0].kind: Invalid value: \"\": must not be empty",
+        "spec.template.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c",
+        "spec.template.kind: Invalid value: \"%\": may have mixed case, but should otherwise match: a DNS-1035 label",
+        "spec.template.metadata.name: Invalid value: \"..\": may not be '..'",
+        "spec.template.metadata.labels: Invalid value: \"x y\": a valid label",
+    ];
+    assert_eq!(found.len(), starts.len(), "{found:?}");
+    for (text, start) in found.iter().zip(starts) {
+        assert!(text.starts_with(start), "{text}");
+    }
+    let take = |mut object: Value| {
+        let table = TypeTable::built_in();
+        custom
+            .take(table, served.of_type, &mut object, &mut Findings::default())
+            .map(|()| object)
+    };
+    let mistyped =
+        of_spec(json!({"template": {"apiVersion": "v1", "kind": "A", "metadata": {"namespace": 42}}}));
+    assert_eq!(
+        take(mistyped),
+        Err("spec.template.metadata: Invalid value: {\"namespace\":42}: json: cannot unmarshal number into Go struct \
+             field ObjectMeta.namespace of type string"
+            .to_owned())
+    );
+    // What a default says beyond metadata goes.
+    let given = take(of_spec(json!({"given": {"apiVersion": "v1", "kind": "A"}}))).expect("taken");
+    assert_eq!(given["spec"]["given"]["metadata"], json!({"name": "x"}));
+}
+
+#[test]
+fn an_apply_puts_null_only_where_it_may_stand() {
+    let served = widget(&rich());
+    let custom = served.custom.as_ref().expect("a custom resource");
+    let applied = of_spec(json!({"size": null, "name": null, "labels": null, "ports": [{"port": null}]}));
+    let found = texts(&custom.refused_nulls(&applied, false));
+    assert_eq!(
+        found,
+        [
+            "spec.labels: Invalid value: \"null\": spec.labels in body must be of type object: \"null\"",
+            "spec.ports[0].port: Invalid value: \"null\": spec.ports[0].port in body must be of type integer: \"null\"",
+        ]
+    );
+}
+
+#[test]
+fn a_body_of_another_kind_is_refused_in_the_words_of_custom_resources() {
+    let served = widget(&rich());
+    let mut other = json!({"apiVersion": "example.io/v2", "kind": "Widget", "metadata": {"name": "a"}});
+    let error = admission::check_kind(&served, &mut other).expect_err("another version");
+    assert_eq!(
+        (error.code(), error.message.as_str()),
+        (
+            400,
+            "the API version in the data (example.io/v2) does not match the expected API version (example.io/v1)"
+        )
+    );
+    let mut other = json!({"apiVersion": "example.io/v1", "kind": "Gadget", "metadata": {"name": "a"}});
+    let error = admission::check_kind(&served, &mut other).expect_err("another kind");
+    assert_eq!(
+        (error.code(), error.message.as_str()),
+        (
+            422,
+            "Gadget.example.io \"a\" is invalid: kind: Invalid value: \"Gadget\": must be Widget"
+        )
+    );
+}
+
+#[test]
+fn finalizers_of_custom_resources_need_no_domain_but_a_word_is_said() {
+    let served = widget(&rich());
+    let with = |finalizers: Value| json!({"metadata": {"name": "a", "finalizers": finalizers}});
+    let old = with(json!(["held"]));
+    let new = with(json!(["held", "a.io/b", "orphan", "plain", "a.io"]));
+    assert_eq!(
+        admission::warnings(&served, &new, Some(&old)),
+        [
+            "metadata.finalizers: \"a.io\": prefer a domain-qualified finalizer name including a path (/) to avoid accidental \
+             conflicts with other finalizer writers",
+            "metadata.finalizers: \"plain\": prefer a domain-qualified finalizer name to avoid accidental conflicts with other \
+             finalizer writers",
+        ]
+    );
+    let pods = TypeTable::built_in().resource("", "v1", "pods").expect("pods");
+    assert_eq!(admission::warnings(pods, &new, None), Vec::<String>::new());
+}

@@ -1,6 +1,7 @@
 //! Checks of values against the conditions of a schema, worded as the API server words them (source: kube-openapi's
 //! validators; which failures of alternatives are told follows its count of what did match).
 
+use super::change::Pair;
 use super::schema::{Additional, Schema};
 use crate::status_error::Cause;
 use serde_json::Value;
@@ -60,7 +61,15 @@ pub(super) fn check(schema: &Schema, value: &Value, before: Option<&Value>, path
 
 fn ratcheted(schema: &Schema, value: &Value, before: Option<&Value>, path: &str) -> Outcome {
     let mut out = one(schema, value, before, path);
-    if !out.is_valid() && before == Some(value) {
+    let is_same = |before| {
+        let pair = Pair {
+            schema,
+            now: value,
+            before,
+        };
+        pair.is_same()
+    };
+    if !out.is_valid() && before.is_some_and(is_same) {
         out.faults.clear();
     }
     out
@@ -423,7 +432,7 @@ fn object_checks(schema: &Schema, value: &Value, before: Option<&Value>, path: &
     }
     for (name, inner) in members {
         let is_head = path.is_empty() && matches!(name.as_str(), "apiVersion" | "kind");
-        let old = schema.member_before(name, before).filter(|_| !is_head);
+        let old = before.and_then(|before| before.get(name)).filter(|_| !is_head);
         match (schema.properties.get(name.as_str()), &schema.additional) {
             (Some(of), _) => {
                 // A member of the root is named without a dot in front.

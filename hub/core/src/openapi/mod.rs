@@ -269,12 +269,14 @@ fn add_paths(table: &TypeTable, r: &Resource, model: &str, paths: &mut Map<Strin
     paths.insert(
         collection.clone(),
         json!({
-            "parameters": prefix,
             "get": operation(&gvk, "list", &list, None, list_parameters()),
             "post": operation(&gvk, "post", model, Some(model), write_parameters()),
             "delete": operation(&gvk, "deletecollection", &format!("{META}Status"), None, list_parameters()),
         }),
     );
+    if let Some(path) = paths.get_mut(&collection) {
+        put_parameters(path, prefix.clone());
+    }
     let mut named = prefix;
     named.push(path_parameter("name"));
     let one = format!("{collection}/{{name}}");
@@ -331,13 +333,20 @@ fn list_parameters() -> Vec<Value> {
     out
 }
 
+/// Readers write a document without empty lists, and some compare.
+fn put_parameters(of: &mut Value, parameters: Vec<Value>) {
+    if !parameters.is_empty() {
+        of["parameters"] = Value::Array(parameters);
+    }
+}
+
 fn operation(gvk: &Value, action: &str, answer: &str, body: Option<&str>, parameters: Vec<Value>) -> Value {
     let mut out = json!({
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": gvk,
-        "parameters": parameters,
         "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": reference(answer)}}}},
     });
+    put_parameters(&mut out, parameters);
     if let Some(body) = body {
         out["requestBody"] =
             json!({"required": true, "content": {"application/json": {"schema": reference(body)}}});
@@ -400,6 +409,8 @@ mod tests {
             .filter_map(|p| p["name"].as_str())
             .collect();
         assert!(parameters.contains(&"fieldValidation"), "{parameters:?}");
+        let text = document.to_string();
+        assert!(!text.contains("\"parameters\":[]"), "an empty list is left out");
         let spec = &document["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"];
         assert_eq!(
             spec["properties"]["containers"]["x-kubernetes-patch-merge-key"],

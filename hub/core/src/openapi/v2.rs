@@ -5,6 +5,7 @@ use super::{META, list_schema, schema};
 use crate::crd;
 use crate::protobuf::wire;
 use crate::types::{Resource, TypeTable};
+use crate::yaml;
 use serde_json::{Map, Value, json};
 
 /// The document as JSON: all types of the table, and the custom resources among those served.
@@ -108,10 +109,10 @@ fn named(name: &str, value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A value of any type, which gnostic keeps as YAML; JSON is YAML.
+/// A value of any type, which gnostic keeps as YAML.
 fn any(value: &Value) -> Vec<u8> {
     let mut out = Vec::new();
-    wire::bytes(&mut out, 2, value.to_string().as_bytes());
+    wire::bytes(&mut out, 2, yaml::write(value).as_bytes());
     out
 }
 
@@ -193,5 +194,7 @@ mod tests {
         assert_eq!(quantity["type"], "string");
         let bytes = encode(&document);
         assert!(bytes.starts_with(b"\x0a\x032.0\x12"));
+        // Values of any type are in blocks, as gnostic writes them.
+        assert_eq!(any(&json!([{"a": "b"}])), b"\x12\x07- a: b\n");
     }
 }

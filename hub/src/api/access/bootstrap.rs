@@ -4,7 +4,7 @@
 use super::super::source::Served;
 use super::super::{Api, namespace_id};
 use crate::clock;
-use crate::store::{CommitError, Expect, Op};
+use crate::store::{CommitError, Expect, Op, Revision};
 use hub_core::access::RBAC_GROUP;
 use hub_core::access::bootstrap::{self, Followed};
 use hub_core::admission::{self, Target};
@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 const ACCOUNT: &str = "default";
 /// The ConfigMap with the API's CA of every namespace.
 const ROOT_CA: &str = "kube-root-ca.crt";
+/// The range of Services that kubeadm gives a cluster if nobody says another.
+const SERVICE_RANGE: &str = "10.96.0.0/12";
 
 impl Api {
     /// Makes bootstrap roles and bindings that are missing and brings old ones up to date.
@@ -76,6 +78,34 @@ impl Api {
         has("serviceaccounts", ACCOUNT) && has("configmaps", ROOT_CA)
     }
 
+    /// Puts the CA of a namespace right where somebody changed it after `since`, for programs trust by it.
+    pub(in crate::api) async fn mend_root_cas(&self, since: Revision) -> Result<(), CommitError> {
+        let Some(served) = self.catalog.get("", "v1", "configmaps") else {
+            return Ok(());
+        };
+        let data = json!({"ca.crt": self.access.authority().ca_pem()});
+        for namespace in self.store.list(&namespace_id(), None).items {
+            let stored = self.store.get(&served.id, &namespace.name, ROOT_CA);
+            let Some(stored) = stored.filter(|ca| ca.revision > since) else {
+                continue;
+            };
+            let mut object = stored.value();
+            if object["data"] == data {
+                continue;
+            }
+            object["data"] = data.clone();
+            let mended = Op::Put {
+                resource: served.id.clone(),
+                namespace: namespace.name.clone(),
+                name: ROOT_CA.to_owned(),
+                expect: Expect::Revision(stored.revision),
+                object,
+            };
+            commit(self, vec![mended]).await?;
+        }
+        Ok(())
+    }
+
     /// A create with what comes with it: a namespace has its account and the CA from the start.
     pub(in crate::api) fn with_furniture(&self, op: Op) -> Vec<Op> {
         let furniture = match &op {
@@ -104,20 +134,29 @@ impl Api {
         ops
     }
 
-    /// Makes the Service by which programs in a cluster find the API.
+    /// Makes the Service by which programs in a cluster find the API, and the range of addresses that a cluster gives to
+    /// Services. The hub gives none itself.
     pub(in crate::api) async fn bootstrap_service(&self) -> Result<(), CommitError> {
-        let Some(served) = self.catalog.get("", "v1", "services") else {
-            return Ok(());
-        };
-        if self.store.get(&served.id, "default", "kubernetes").is_some() {
-            return Ok(());
-        }
         let labels = json!({"component": "apiserver", "provider": "kubernetes"});
         let service = json!({"apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "kubernetes", "labels": labels},
             "spec": {"type": "ClusterIP", "sessionAffinity": "None",
                 "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443}]}});
-        commit(self, self.made(&served, "default", service).into_iter().collect()).await
+        let range = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
+            "metadata": {"name": "kubernetes"}, "spec": {"cidrs": [SERVICE_RANGE]}});
+        for (group, plural, namespace, object) in [
+            ("", "services", "default", service),
+            ("networking.k8s.io", "servicecidrs", "", range),
+        ] {
+            let Some(served) = self.catalog.get(group, "v1", plural) else {
+                continue;
+            };
+            let name = admission::name_of(&object);
+            if self.store.get(&served.id, namespace, name).is_none() {
+                commit(self, self.made(&served, namespace, object).into_iter().collect()).await?;
+            }
+        }
+        Ok(())
     }
 
     fn made(&self, served: &Served, namespace: &str, object: Value) -> Option<Op> {

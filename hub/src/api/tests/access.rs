@@ -358,6 +358,22 @@ async fn namespaces_have_their_account_and_the_ca() {
             .code,
         200
     );
+    let ca = "/api/v1/namespaces/shop/configmaps/kube-root-ca.crt";
+    let before = hub.api.store.revision();
+    let wrong = json!({"data": {"ca.crt": "", "more": "x"}});
+    assert_eq!(hub.patch(ca, "merge", &wrong).await.code, 200);
+    hub.api.mend_root_cas(before).await.expect("mended");
+    let mended = hub.get(ca).await.body["data"].clone();
+    assert!(mended.get("more").is_none(), "{mended}");
+    assert!(
+        mended["ca.crt"]
+            .as_str()
+            .is_some_and(|t| t.contains("BEGIN CERTIFICATE"))
+    );
+    let range = hub
+        .get("/apis/networking.k8s.io/v1/servicecidrs/kubernetes")
+        .await;
+    assert_eq!(range.body["spec"]["cidrs"], json!(["10.96.0.0/12"]));
 }
 
 /// The identity that the certificate of a kubeconfig or a signing request stands for.

@@ -122,6 +122,39 @@ async fn a_definition_is_served_at_once_and_all_of_it_goes_with_it() {
 }
 
 #[tokio::test]
+async fn a_definition_that_somebody_holds_takes_no_objects() {
+    let hub = Hub::new().await;
+    let mut held = definition("widgets", "Widget");
+    held["metadata"]["finalizers"] = json!(["example.io/hold"]);
+    assert_eq!(hub.post(CRDS, &held).await.code, 201);
+    let path = format!("{CRDS}/widgets.example.io");
+    assert_eq!(hub.delete(&path, &Value::Null).await.code, 200);
+    let ending = hub.get(&path).await.body;
+    let conditions = ending["status"]["conditions"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let terminating = conditions.iter().find(|c| c["type"] == "Terminating");
+    assert_eq!(
+        terminating.map(|c| &c["status"]),
+        Some(&json!("True")),
+        "{ending}"
+    );
+    let apply = format!("{WIDGETS}/a?fieldManager=m&dryRun=All");
+    let kind = [(CONTENT_TYPE.as_str(), "application/apply-patch+yaml")];
+    let mut new = widget("a");
+    new["spec"] = json!({"name": "x"});
+    let refused = hub.call("PATCH", &apply, &kind, &new).await;
+    assert_eq!(
+        (refused.code, &refused.body["message"]),
+        (
+            405,
+            &json!("create not allowed while custom resource definition is terminating")
+        )
+    );
+}
+
+#[tokio::test]
 async fn names_are_granted_once() {
     let hub = Hub::new().await;
     assert_eq!(hub.post(CRDS, &definition("widgets", "Widget")).await.code, 201);

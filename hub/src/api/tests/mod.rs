@@ -7,6 +7,7 @@ mod lists;
 mod mutations;
 mod watches;
 mod writes;
+mod yaml;
 
 use super::{Api, Identity};
 use crate::clock;
