@@ -39,12 +39,10 @@ impl<'a> Pair<'a> {
     pub(super) fn is_same(self) -> bool {
         match (self.now, self.before) {
             (Value::Array(now), Value::Array(before)) => {
-                now.len() == before.len()
-                    && if self.schema.list_kind == Some(ListKind::Keyed) {
-                        now.iter().all(|item| self.item(item).is_some_and(Pair::is_same))
-                    } else {
-                        now == before
-                    }
+                now == before
+                    || (self.schema.list_kind == Some(ListKind::Keyed)
+                        && now.len() == before.len()
+                        && now.iter().all(|item| self.item(item).is_some_and(Pair::is_same)))
             }
             (Value::Object(now), Value::Object(before)) => {
                 now.len() == before.len()
