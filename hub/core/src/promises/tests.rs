@@ -158,7 +158,7 @@ proptest! {
                 placement: &placement, previous: &[], observed_group: None, fresh: false, evicted: &[],
                 unavailable: &[], peers: None, empty_shares: EmptyShares::KeepAtZero,
             };
-            let Ok(placed) = schedule(&fleet, &request) else { continue };
+            let Ok(placed) = schedule(&fleet, &request, None) else { continue };
             let shares: Vec<(&str, i64)> =
                 placed.targets.iter().map(|share| (share.cluster.as_str(), share.replicas)).collect();
             let added = ledger.decided("shop", &uid, None, Some(&binding(&text, &shares)));
