@@ -115,7 +115,7 @@ impl Holdings for Shelf {
 /// The running clusters; they end when this is dropped.
 pub struct Clusters {
     progress: Arc<Progress>,
-    reports: watch::Sender<bool>,
+    reports: watch::Sender<Option<Duration>>,
     stop: watch::Sender<bool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -124,7 +124,7 @@ impl Clusters {
     /// Joins clusters with these lines and lets them talk, all on one thread. Each reports its capacity.
     pub fn start(lines: Vec<(JoinLine, Capacity)>) -> Self {
         let progress = Arc::new(Progress::new(lines.len()));
-        let (reports, reports_asked) = watch::channel(false);
+        let (reports, reports_asked) = watch::channel(None);
         let (stop, mut stopped) = watch::channel(false);
         let told = progress.clone();
         let thread = std::thread::spawn(move || {
@@ -171,7 +171,13 @@ impl Clusters {
 
     /// From now on every object held is reported as applied and healthy.
     pub fn report(&self) {
-        self.reports.send_replace(true);
+        self.reports.send_replace(Some(Duration::ZERO));
+    }
+
+    /// From now on every cluster reports all that it holds this often, each time with another status, the clusters spread
+    /// evenly over the time between. `None` ends it.
+    pub fn report_every(&self, time: Option<Duration>) {
+        self.reports.send_replace(time);
     }
 }
 
@@ -191,7 +197,8 @@ struct Common {
     progress: Arc<Progress>,
     doors: Semaphore,
     random: Random,
-    reports: watch::Receiver<bool>,
+    /// How often all is reported again; zero: once.
+    reports: watch::Receiver<Option<Duration>>,
 }
 
 /// An enrolment.
@@ -231,6 +238,8 @@ impl Common {
             capacity: Some(capacity),
             unreported: VecDeque::new(),
             reporting: 0,
+            round: 0,
+            again: None,
         };
         cluster.session.handle_member(member);
         cluster.run(self.link(&line)?, door).await.context(name)
@@ -323,6 +332,10 @@ struct Cluster {
     unreported: VecDeque<Arc<Entry>>,
     /// Statuses in the report that is on its way.
     reporting: usize,
+    /// How often everything was reported.
+    round: u64,
+    /// When everything is reported next, and the time between.
+    again: Option<(tokio::time::Instant, Duration)>,
 }
 
 impl Cluster {
@@ -363,14 +376,40 @@ impl Cluster {
                 },
                 changed = reports.changed() => {
                     changed.context("the measurement is over")?;
-                    let held = self.session.held().map(|held| held.set.clone()).unwrap_or_default();
-                    self.unreported = held.entries().iter().cloned().collect();
+                    let every = *reports.borrow_and_update();
+                    self.again = every.filter(|every| !every.is_zero()).map(|every| {
+                        // Clusters report in turn, not all at once.
+                        let turn = (self.index as f64 * 0.618_034).fract();
+                        (tokio::time::Instant::now() + every.mul_f64(turn), every)
+                    });
+                    if every.is_some() && self.again.is_none() {
+                        self.report_all();
+                    }
+                }
+                () = sleep_until(self.again.map_or(deadline, |(at, _)| at)), if self.again.is_some() => {
+                    if let Some((at, every)) = &mut self.again {
+                        *at += *every;
+                    }
+                    // One that is behind reports what it has then.
+                    if self.unreported.is_empty() {
+                        self.report_all();
+                    }
                 }
                 () = sleep_until(deadline) => {
                     self.session.handle_tick(random.source(), random.number(), self.clock.now());
                 }
             }
         }
+    }
+
+    fn report_all(&mut self) {
+        self.round += 1;
+        let held = self
+            .session
+            .held()
+            .map(|held| held.set.clone())
+            .unwrap_or_default();
+        self.unreported = held.entries().iter().cloned().collect();
     }
 
     fn carry_out(&mut self, commands: &mpsc::Sender<LinkCommand>) -> Result<()> {
@@ -428,10 +467,11 @@ impl Cluster {
             return None;
         }
         let together = self.unreported.len().min(REPORTED_TOGETHER);
+        let round = self.round;
         let objects: Vec<ObjectReport> = self
             .unreported
             .drain(..together)
-            .map(|entry| healthy(&entry))
+            .map(|entry| healthy(&entry, round))
             .collect();
         self.reporting = objects.len();
         let report = Report {
@@ -449,8 +489,15 @@ impl Cluster {
 }
 
 /// A work that runs as wanted.
-fn healthy(entry: &Entry) -> ObjectReport {
-    let status = r#"{"availableReplicas":10,"observedGeneration":1,"readyReplicas":10,"replicas":10,"updatedReplicas":10}"#;
+fn healthy(entry: &Entry, round: u64) -> ObjectReport {
+    // Another status each time.
+    let collisions = match round {
+        0 | 1 => String::new(),
+        round => format!(r#""collisionCount":{round},"#),
+    };
+    let status = format!(
+        r#"{{"availableReplicas":10,{collisions}"observedGeneration":1,"readyReplicas":10,"replicas":10,"updatedReplicas":10}}"#
+    );
     ObjectReport {
         key: entry.key.clone(),
         digest: entry.digest,
@@ -461,7 +508,7 @@ fn healthy(entry: &Entry) -> ObjectReport {
         message: String::new(),
         uid: entry.template_uid.clone(),
         status: if entry.key.kind == "Deployment" {
-            status.into()
+            status.into_bytes()
         } else {
             Vec::new()
         },

@@ -25,9 +25,17 @@ impl Hub {
     /// # Errors
     /// It does not start.
     pub fn start(folder: &Path) -> Result<Self> {
+        Self::start_program(folder, &binary("pinnace-hub")?)
+    }
+
+    /// The same with another binary.
+    ///
+    /// # Errors
+    /// As [`Hub::start`].
+    pub fn start_program(folder: &Path, program: &Path) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let data = folder.join("hub");
-        let output = Command::new(binary("pinnace-hub")?)
+        let output = Command::new(program)
             .args(["init", "--san", "127.0.0.1", "--listen", "127.0.0.1:0", "--data"])
             .arg(&data)
             .output()?;
@@ -36,7 +44,7 @@ impl Hub {
             "init: {}",
             String::from_utf8_lossy(&output.stderr)
         );
-        let mut command = Command::new(binary("pinnace-hub")?);
+        let mut command = Command::new(program);
         command.args(["serve", "--data"]).arg(&data);
         let process = Process::start(command, &folder.join("hub.log"))?;
         let address = data.join("address");

@@ -29,9 +29,12 @@ const USAGE: &str = "usage: bench path|plan|fleet|agent|api [--json FILE] [--onl
                 objects, repairs, edits, and IP bytes of idle hours. Needs root. --agent FILE measures another binary,
                 --idle-seconds N makes the idle window shorter or longer (a beat comes every 300 s); --replicated runs
                 it as one of several that lead in turn, with its lease and mirror (as the DaemonSet does)
-  api           the hub and a real kube-apiserver with etcd under the same load: creates and patches at 1, 8 and 64
-                clients, a list of 10,000 Deployments, updates to 1,000 watchers, resident memory. --large also with
-                100,000 objects, which takes long
+  api           the hub and a real kube-apiserver with etcd under the same load, in turn: creates and patches at 1, 8 and
+                64 clients, a list of 10,000 Deployments, updates to 1,000 watchers, resident memory; and the hub alone
+                with 50 large CRDs, and its writes while simulated clusters report 2,000 statuses a second.
+                --only PART[,PART...] measures some of creates, patches, list, watch, memory, crds, reports;
+                --rounds N (5 unless said); --hub-only leaves the real one out; --hub FILE measures another binary;
+                --large also with 100,000 objects (--large --hub-only --only memory: the hub's memory alone)
   --only PART   of fleet: duplicated, divided or divided-large-clusters; of plan: rates, whole or seed
   --json FILE   also write the numbers as JSON";
 
@@ -49,9 +52,9 @@ struct Arguments {
     measurement: Measurement,
     json: Option<PathBuf>,
     agent: agent::Options,
-    large: bool,
     /// The part to measure; none: all.
     only: Option<String>,
+    api: api::Options,
 }
 
 fn arguments() -> Result<Option<Arguments>> {
@@ -66,14 +69,20 @@ fn arguments() -> Result<Option<Arguments>> {
         Some(other) => bail!("unknown measurement {other:?}\n\n{USAGE}"),
     };
     let mut json = None;
-    let mut large = false;
     let mut only = None;
+    let mut api = api::Options::default();
     let mut agent = agent::Options::default();
     while let Some(argument) = given.next() {
         match argument.as_str() {
             "--json" => json = Some(given.next().context("--json needs a file")?.into()),
-            "--large" => large = true,
+            "--large" => api.large = true,
             "--only" => only = Some(given.next().context("--only needs the name of a part")?),
+            "--rounds" => {
+                let rounds = given.next().context("--rounds needs a number")?;
+                api.rounds = rounds.parse().context("--rounds")?;
+            }
+            "--hub-only" => api.hub_only = true,
+            "--hub" => api.program = Some(given.next().context("--hub needs a file")?.into()),
             "--agent" => agent.program = Some(given.next().context("--agent needs a file")?.into()),
             "--replicated" => agent.replicated = true,
             "--idle-seconds" => {
@@ -84,12 +93,15 @@ fn arguments() -> Result<Option<Arguments>> {
             other => bail!("unknown argument {other:?}\n\n{USAGE}"),
         }
     }
+    if let (Measurement::Api, Some(parts)) = (measurement, &only) {
+        api.only(parts)?;
+    }
     Ok(Some(Arguments {
         measurement,
         json,
         agent,
-        large,
         only,
+        api,
     }))
 }
 
@@ -128,7 +140,7 @@ fn main() -> Result<ExitCode> {
             json,
         )?,
         Measurement::Fleet => show(&in_folder(|folder| fleet::measure(folder, only))?, json)?,
-        Measurement::Api => show(&in_folder(|folder| api::measure(folder, arguments.large))?, json)?,
+        Measurement::Api => show(&in_folder(|folder| api::measure(folder, &arguments.api))?, json)?,
     }
     Ok(ExitCode::SUCCESS)
 }

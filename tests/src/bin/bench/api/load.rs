@@ -1,23 +1,36 @@
-//! The requests of `bench api`, the same for both servers.
+//! The requests of `bench api`, made before they are sent and the same for both servers.
 
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use futures::{StreamExt, TryStreamExt};
-use http_body_util::BodyExt;
-use kube::Client;
-use kube::client::Body;
+use anyhow::{Context, Result, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use kube::config::Kubeconfig;
+use load::{Answer, Connection, Target, request};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 
-use super::Run;
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
 
-/// Longest time for one event to reach all watchers.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The server of a kubeconfig, as its first user.
+pub(super) fn target(kubeconfig: &Path) -> Result<Target> {
+    let config = serde_json::to_value(Kubeconfig::read_from(kubeconfig)?)?;
+    let text = |pointer: &str| {
+        let found = config.pointer(pointer).and_then(Value::as_str);
+        found.with_context(|| format!("{}: no {pointer}", kubeconfig.display()))
+    };
+    let pem = |pointer: &str| Ok::<_, anyhow::Error>(BASE64.decode(text(pointer)?)?);
+    Target::new(
+        text("/clusters/0/cluster/server")?,
+        &pem("/clusters/0/cluster/certificate-authority-data")?,
+        &pem("/users/0/user/client-certificate-data")?,
+        &pem("/users/0/user/client-key-data")?,
+    )
+}
 
-fn path(namespace: &str) -> String {
+/// Path of the Deployments of a namespace.
+pub(super) fn path(namespace: &str) -> String {
     format!("/apis/apps/v1/namespaces/{namespace}/deployments")
 }
 
@@ -59,191 +72,145 @@ pub(super) fn deployment(namespace: &str, n: usize) -> Vec<u8> {
     object.to_string().into_bytes()
 }
 
-/// Sends a request and reads the whole answer.
-async fn send(client: &Client, request: http::Request<Body>) -> Result<(u16, Vec<u8>)> {
-    let answer = client.send(request).await?;
-    let code = answer.status().as_u16();
-    Ok((code, answer.into_body().collect().await?.to_bytes().to_vec()))
-}
-
-async fn expect(client: &Client, request: http::Request<Body>, wanted: u16) -> Result<Vec<u8>> {
-    let what = format!("{} {}", request.method(), request.uri());
-    let (code, body) = send(client, request).await?;
+/// Sends a request and wants a status.
+pub(super) async fn expect(connection: &mut Connection, request: &[u8], wanted: u16) -> Result<Answer> {
+    let answer = connection.send(request, true).await?;
     ensure!(
-        code == wanted,
-        "{what}: {code} {}",
-        String::from_utf8_lossy(&body)
+        answer.status == wanted,
+        "{}: {} {}",
+        String::from_utf8_lossy(request)
+            .lines()
+            .next()
+            .unwrap_or_default(),
+        answer.status,
+        String::from_utf8_lossy(&answer.body)
     );
-    Ok(body)
-}
-
-fn request(method: &str, path: &str, of: &str, body: Vec<u8>) -> Result<http::Request<Body>> {
-    let builder = http::Request::builder().method(method).uri(path);
-    let builder = builder.header(http::header::CONTENT_TYPE, of);
-    Ok(builder
-        .header(http::header::ACCEPT, "application/json")
-        .body(Body::from(body))?)
+    Ok(answer)
 }
 
 /// Makes a namespace.
-pub(super) async fn namespace(client: &Client, name: &str) -> Result<()> {
-    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    let made = request(
-        "POST",
-        "/api/v1/namespaces",
-        "application/json",
-        object.to_string().into_bytes(),
-    )?;
-    expect(client, made, 201).await?;
+pub(super) async fn namespace(connection: &mut Connection, name: &str) -> Result<()> {
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string();
+    let made = request("POST", "/api/v1/namespaces", JSON, object.as_bytes());
+    expect(connection, &made, 201).await?;
     Ok(())
 }
 
-/// Sends prepared requests with so many on their way at a time.
-async fn all(
-    client: &Client,
-    requests: Vec<http::Request<Body>>,
-    wanted: u16,
-    clients: usize,
-) -> Result<Run> {
-    let count = requests.len();
-    let started = Instant::now();
-    let millis: Vec<f64> = futures::stream::iter(requests)
-        .map(|request| async move {
-            let started = Instant::now();
-            expect(client, request, wanted).await?;
-            anyhow::Ok(started.elapsed().as_secs_f64() * 1000.0)
-        })
-        .buffer_unordered(clients)
-        .try_collect()
-        .await?;
-    Ok(Run::of(count, started.elapsed().as_secs_f64(), millis))
-}
-
-/// Creates Deployments.
-pub(super) async fn create(
-    client: &Client,
-    namespace: &str,
-    first: usize,
-    count: usize,
-    clients: usize,
-) -> Result<Run> {
+/// Creates of Deployments.
+pub(super) fn creates(namespace: &str, first: usize, count: usize) -> Arc<Vec<Vec<u8>>> {
     let path = path(namespace);
-    let made = |n| request("POST", &path, "application/json", deployment(namespace, n));
-    let requests: Result<Vec<_>> = (first..first + count).map(made).collect();
-    all(client, requests?, 201, clients).await
+    let numbers = first..first + count;
+    Arc::new(
+        numbers
+            .map(|n| request("POST", &path, JSON, &deployment(namespace, n)))
+            .collect(),
+    )
 }
 
-/// Changes an annotation of each.
-pub(super) async fn patch(client: &Client, namespace: &str, count: usize, clients: usize) -> Result<Run> {
-    let path = path(namespace);
-    let made = |n: usize| {
-        let patch = json!({"metadata": {"annotations": {"example.com/revision": format!("patched-{n}")}}});
-        let path = format!("{path}/web-{n:06}");
-        request(
-            "PATCH",
-            &path,
-            "application/merge-patch+json",
-            patch.to_string().into_bytes(),
-        )
-    };
-    let requests: Result<Vec<_>> = (0..count).map(made).collect();
-    all(client, requests?, 200, clients).await
+/// Changes of an annotation of each.
+pub(super) fn patches(namespace: &str, count: usize) -> Arc<Vec<Vec<u8>>> {
+    Arc::new(
+        (0..count)
+            .map(|n| patch(namespace, n, &format!("patched-{n}")))
+            .collect(),
+    )
 }
 
-/// Removes what the runs made.
-pub(super) async fn remove_all(client: &Client, namespace: &str) -> Result<()> {
+/// A change of an annotation of one.
+pub(super) fn patch(namespace: &str, n: usize, text: &str) -> Vec<u8> {
+    let patch = json!({"metadata": {"annotations": {"example.com/revision": text}}}).to_string();
+    let path = format!("{}/web-{n:06}", path(namespace));
+    request("PATCH", &path, MERGE, patch.as_bytes())
+}
+
+/// Creates of ConfigMaps, the writes of people while clusters report.
+pub(super) fn configs(namespace: &str, prefix: &str, count: usize) -> Arc<Vec<Vec<u8>>> {
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps");
+    let made = (0..count).map(|n| {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("{prefix}-{n:06}")},
+            "data": {"settings": "a=1\nb=2\n".repeat(20)}});
+        request("POST", &path, JSON, object.to_string().as_bytes())
+    });
+    Arc::new(made.collect())
+}
+
+/// Removes what a run made.
+pub(super) async fn remove_all(connection: &mut Connection, namespace: &str) -> Result<()> {
     let gone = request(
         "DELETE",
         &path(namespace),
-        "application/json",
-        b"{\"propagationPolicy\":\"Background\"}".to_vec(),
-    )?;
-    expect(client, gone, 200).await?;
+        JSON,
+        b"{\"propagationPolicy\":\"Background\"}",
+    );
+    expect(connection, &gone, 200).await?;
     Ok(())
 }
 
-/// Milliseconds for a whole list, and its size.
-pub(super) async fn list(client: &Client, namespace: &str) -> Result<(f64, usize)> {
-    let asked = request("GET", &path(namespace), "application/json", Vec::new())?;
-    let started = Instant::now();
-    let body = expect(client, asked, 200).await?;
-    Ok((started.elapsed().as_secs_f64() * 1000.0, body.len()))
+/// A list of a namespace.
+pub(super) fn list(namespace: &str) -> Vec<u8> {
+    request("GET", &path(namespace), JSON, b"")
 }
 
-/// Milliseconds from the sending of an update until the last watcher has it.
-pub(super) async fn watch(
-    client: &Client,
-    namespace: &str,
-    watchers: usize,
-    updates: usize,
-) -> Result<Vec<f64>> {
+/// A watch of a namespace from now on.
+pub(super) async fn watch(connection: &mut Connection, namespace: &str) -> Result<Vec<u8>> {
     let path = path(namespace);
-    let one = request("GET", &format!("{path}?limit=1"), "application/json", Vec::new())?;
-    let listed: Value = serde_json::from_slice(&expect(client, one, 200).await?)?;
+    let one = request("GET", &format!("{path}?limit=1"), JSON, b"");
+    let listed: Value = serde_json::from_slice(&expect(connection, &one, 200).await?.body)?;
     let from = listed["metadata"]["resourceVersion"]
         .as_str()
         .context("no resourceVersion")?;
-    let (opened, seen) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..watchers {
-        let (client, opened, seen, tell) = (client.clone(), opened.clone(), seen.clone(), tell.clone());
-        let path = format!("{path}?watch=true&resourceVersion={from}&timeoutSeconds=600");
-        tasks.spawn(async move {
-            let answer = client
-                .send(request("GET", &path, "application/json", Vec::new())?)
-                .await?;
-            ensure!(answer.status() == 200, "watch: {}", answer.status());
-            opened.fetch_add(1, Ordering::Relaxed);
-            let mut body = answer.into_body().into_data_stream();
-            while let Some(bytes) = body.try_next().await? {
-                let events = bytes.iter().filter(|b| **b == b'\n').count();
-                let sum = seen.fetch_add(events, Ordering::Relaxed) + events;
-                if events > 0 && sum.is_multiple_of(watchers) && tell.send((sum, Instant::now())).is_err() {
-                    break;
-                }
-            }
-            anyhow::Ok(())
-        });
-    }
-    let started = Instant::now();
-    while opened.load(Ordering::Relaxed) < watchers {
-        ensure!(
-            started.elapsed() < PATIENCE,
-            "{} of {watchers} watches are open",
-            opened.load(Ordering::Relaxed)
-        );
-        if let Some(ended) = tasks.try_join_next() {
-            ended??;
+    let path = format!("{path}?watch=true&resourceVersion={from}&timeoutSeconds=600");
+    Ok(request("GET", &path, JSON, b""))
+}
+
+/// A definition as large as those of grown operators: fields with sentences that say what they are for.
+pub(super) fn definition(n: usize) -> Vec<u8> {
+    let sentence = "says what the controller does when the backend answers later than the time that is given here, and how \
+                    often it asks again before it gives up; a value of zero leaves the decision to the installation.";
+    let leaf = |name: &str, n: usize| match n % 4 {
+        0 => json!({"type": "string", "description": format!("{name} {sentence}"), "maxLength": 253}),
+        1 => {
+            json!({"type": "integer", "format": "int32", "minimum": 0, "description": format!("{name} {sentence}")})
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    let mut out = Vec::new();
-    for n in 0..updates {
-        let patch = json!({"metadata": {"annotations": {"example.com/revision": format!("seen-{n}")}}});
-        let patch = request(
-            "PATCH",
-            &format!("{path}/web-000000"),
-            "application/merge-patch+json",
-            patch.to_string().into_bytes(),
-        )?;
-        let sent = Instant::now();
-        expect(client, patch, 200).await?;
-        let wanted = (n + 1) * watchers;
-        let last = tokio::time::timeout(PATIENCE, async {
-            while let Some((sum, at)) = told.recv().await {
-                if sum == wanted {
-                    return Some(at);
-                }
-            }
-            None
-        });
-        match last.await {
-            Ok(Some(at)) => out.push(at.duration_since(sent).as_secs_f64() * 1000.0),
-            _ => bail!("{} of {wanted} events arrived", seen.load(Ordering::Relaxed)),
+        2 => json!({"type": "boolean", "description": format!("{name} {sentence}")}),
+        _ => {
+            json!({"type": "array", "items": {"type": "string"}, "description": format!("{name} {sentence}")})
         }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    tasks.abort_all();
-    Ok(out)
+    };
+    let group = |group: usize| {
+        let fields = (0..14).map(|n| {
+            let name = format!("field{group:02}x{n:02}");
+            let schema = leaf(&name, n);
+            (name, schema)
+        });
+        json!({"type": "object", "description": format!("group {group} {sentence}"),
+            "properties": fields.collect::<serde_json::Map<_, _>>()})
+    };
+    let groups = (0..14).map(|n| (format!("group{n:02}"), group(n)));
+    let condition = json!({"type": "object", "required": ["status", "type"], "properties": {
+        "type": {"type": "string"}, "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+        "lastTransitionTime": {"type": "string", "format": "date-time"}, "reason": {"type": "string"},
+        "message": {"type": "string"}}});
+    let schema = json!({"type": "object", "properties": {
+        "spec": {"type": "object", "properties": groups.collect::<serde_json::Map<_, _>>()},
+        "status": {"type": "object", "properties": {"conditions": {"type": "array", "items": condition,
+            "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}}}}});
+    let object = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("things{n}.bench.example.com")},
+        "spec": {"group": "bench.example.com", "scope": "Namespaced",
+            "names": {"plural": format!("things{n}"), "singular": format!("thing{n}"), "kind": format!("Thing{n}"),
+                "listKind": format!("Thing{n}List")},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": schema}}]}});
+    object.to_string().into_bytes()
+}
+
+/// Creates of definitions.
+pub(super) fn definitions(count: usize) -> Arc<Vec<Vec<u8>>> {
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    Arc::new(
+        (0..count)
+            .map(|n| request("POST", path, JSON, &definition(n)))
+            .collect(),
+    )
 }
