@@ -83,7 +83,10 @@ pub(super) fn field_report_25_and_27_equal_names_do_not_meet(bench: &mut Bench) 
             (&namespace("shop-b"), DeleteMode::Delete),
         ],
     )?;
-    bench.see_gone("crd", "", "configmaps.example.org")
+    bench.see_gone("crd", "", "configmaps.example.org")?;
+    // The next story's set knows nothing of this order: it must be carried out before.
+    bench.see_gone("namespace", "", "shop-b")?;
+    bench.no_problem("Namespace shop-b")
 }
 
 /// Red if what the set leaves out counted as drift, or an apply took it away.

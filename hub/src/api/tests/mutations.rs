@@ -2,6 +2,7 @@
 //! stored can be read. See `mutation` for `PINNACE_SEED` and longer runs.
 
 use super::{CONFIGS, Hub, admin, peer};
+use crate::api::yaml;
 use axum::body::Body;
 use base64::Engine as _;
 use http::Request;
@@ -411,13 +412,21 @@ impl Hub {
         let identity = (!request.headers().contains_key(AUTHORIZATION)).then_some(&identity);
         let answer = self.api.answer(request, identity, peer()).await;
         let code = answer.status().as_u16();
-        match answer.into_body().collect().await {
-            Ok(body) => (
-                code,
-                serde_json::from_slice(&body.to_bytes()).unwrap_or(Value::Null),
-            ),
-            Err(_) => (code, Value::Null),
-        }
+        let is_yaml = answer
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind == "application/yaml");
+        let Ok(body) = answer.into_body().collect().await else {
+            return (code, Value::Null);
+        };
+        let body = body.to_bytes();
+        let read = if is_yaml {
+            let text = std::str::from_utf8(&body).expect("YAML is text");
+            Some(yaml::read(text).expect("an answer in YAML can be read").value)
+        } else {
+            serde_json::from_slice(&body).ok()
+        };
+        (code, read.unwrap_or(Value::Null))
     }
 
     /// Everything that is stored can be read: in lists, one by one, in tables.
