@@ -53,27 +53,7 @@ pub async fn drive(
     requests: Arc<Vec<Vec<u8>>>,
     wanted: u16,
 ) -> Result<Measured> {
-    let next = Arc::new(AtomicUsize::new(0));
-    let started = Instant::now();
-    let mut tasks = JoinSet::new();
-    for mut connection in connections.drain(..) {
-        let (next, requests) = (next.clone(), requests.clone());
-        tasks.spawn(async move {
-            let mut millis = Vec::new();
-            while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
-                millis.push(one(&mut connection, request, wanted).await?);
-            }
-            anyhow::Ok((connection, millis))
-        });
-    }
-    let mut measured = Measured::default();
-    while let Some(done) = tasks.join_next().await {
-        let (connection, millis) = done??;
-        connections.push(connection);
-        measured.millis.extend(millis);
-    }
-    measured.seconds = started.elapsed().as_secs_f64();
-    Ok(measured)
+    send_all(connections, requests, wanted, None).await
 }
 
 /// Sends requests at a steady rate, whether or not earlier ones were answered; the time of each begins when it was due.
@@ -85,6 +65,16 @@ pub async fn paced(
     requests: Arc<Vec<Vec<u8>>>,
     wanted: u16,
     per_second: f64,
+) -> Result<Measured> {
+    send_all(connections, requests, wanted, Some(per_second)).await
+}
+
+/// Sends all requests, each as soon as a connection is free or when it is due.
+async fn send_all(
+    connections: &mut Vec<Connection>,
+    requests: Arc<Vec<Vec<u8>>>,
+    wanted: u16,
+    per_second: Option<f64>,
 ) -> Result<Measured> {
     let next = Arc::new(AtomicUsize::new(0));
     let started = Instant::now();
@@ -98,7 +88,11 @@ pub async fn paced(
                 let Some(request) = requests.get(number) else {
                     break;
                 };
-                let due = started + Duration::from_secs_f64(number as f64 / per_second);
+                let Some(rate) = per_second else {
+                    millis.push(one(&mut connection, request, wanted).await?);
+                    continue;
+                };
+                let due = started + Duration::from_secs_f64(number as f64 / rate);
                 tokio::time::sleep_until(due.into()).await;
                 one(&mut connection, request, wanted).await?;
                 millis.push(due.elapsed().as_secs_f64() * 1000.0);
